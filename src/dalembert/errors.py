@@ -1,0 +1,81 @@
+"""The typed errors of dalembert: what went wrong, where, and what to try.
+
+Every error carries the facts as attributes, so that a program can react without parsing text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DalembertError(Exception):
+    """Base class of all errors that dalembert raises on purpose (besides `ValueError` for shapes and NaN)."""
+
+
+class ModelError(DalembertError, ValueError):
+    """A model description is wrong.
+
+    Attributes: `culprit` (name of the frame or element), and for files `file`, `line`, `column` (1-based or None).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        culprit: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.reason = message
+        self.culprit = culprit
+        self.file = file
+        self.line = line
+        self.column = column
+        place = ":".join(str(x) for x in (file, line, column) if x is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+    def __reduce__(self) -> Any:
+        return (_rebuild_model_error, (self.reason, self.culprit, self.file, self.line, self.column))
+
+
+def _rebuild_model_error(
+    reason: str, culprit: str | None, file: str | None, line: int | None, column: int | None
+) -> ModelError:
+    return ModelError(reason, culprit=culprit, file=file, line=line, column=column)
+
+
+class ConvergenceError(DalembertError, RuntimeError):
+    """The implicit equations of a step (or another iteration) could not be solved.
+
+    Attributes: `time`, `step`, `residual`, `state` (where it stopped), `trajectory` (all that was computed before,
+    or None), `hint` (what to try).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        time: float | None = None,
+        step: int | None = None,
+        residual: float | None = None,
+        state: Any = None,
+        trajectory: Any = None,
+        hint: str = "",
+    ) -> None:
+        self.time = time
+        self.step = step
+        self.residual = residual
+        self.state = state
+        self.trajectory = trajectory
+        self.hint = hint
+        super().__init__(message + (f" ({hint})" if hint else ""))
+
+
+class SingularityError(ConvergenceError):
+    """A matrix that must be inverted is singular; `matrix` says which one, `variables` which entries are involved."""
+
+    def __init__(self, message: str, *, matrix: str = "", variables: tuple[str, ...] = (), **facts: Any) -> None:
+        self.matrix = matrix
+        self.variables = variables
+        super().__init__(message, **facts)

@@ -1,0 +1,229 @@
+"""Frames: the tree of coordinate transforms that carries masses (paper 002, section III-A).
+
+A frame is reached from its parent by one elementary motion: a translation along or a rotation about a parent axis
+(`tx ty tz rx ry rz`), or a fixed 4x4 transform (`se3`). The amount is a number (constant), a string (the name of a
+dynamic variable) or `Kinematic(name)` (a prescribed variable). Frames are plain immutable values; children nest as
+positional arguments::
+
+    tx("x", rz("theta", ty(-1.0, name="bob", mass=1.0)), name="cart", mass=1.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import ModelError
+
+AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
+Matrix4 = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Kinematic:
+    """A prescribed variable: its next value is an input of the step, not an unknown (paper 003, section II).
+
+    >>> Kinematic("winch")
+    Kinematic('winch')
+    """
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"Kinematic({self.name!r})"
+
+
+@dataclass(frozen=True)
+class Visual:
+    """A shape drawn with a frame; never seen by the dynamics.
+
+    `kind` is one of "sphere" (size = (radius,)), "box" (full side lengths), "cylinder" and "capsule" (radius, length
+    along z), "mesh" (size = scale factors, `mesh` = file path). `pose` is a 4x4 transform from the frame.
+    """
+
+    kind: str
+    size: tuple[float, ...] = ()
+    pose: Matrix4 | None = None
+    color: tuple[float, ...] | None = None
+    mesh: str | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of the tree; build it with `tx` ... `rz`, `se3` or a joint helper, not by hand.
+
+    `mass` sits at `com` (frame axes); `inertia` is (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) about that point, in frame axes.
+    `pitch` (length per radian) turns a rotation into a screw motion along the same axis.
+    """
+
+    transform: str
+    value: float | str | Kinematic | Matrix4
+    children: tuple[Frame, ...] = ()
+    name: str | None = None
+    mass: float = 0.0
+    inertia: tuple[float, ...] = (0.0,) * 6
+    com: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    pitch: float = 0.0
+    visuals: tuple[Visual, ...] = field(default=(), compare=True)
+
+    @property
+    def variable(self) -> str | None:
+        """Name of the variable that drives this frame, or None for a constant frame."""
+        if isinstance(self.value, Kinematic):
+            return self.value.name
+        return self.value if isinstance(self.value, str) else None
+
+    @property
+    def label(self) -> str:
+        """How messages call this frame: its name, or its transform and value."""
+        if self.name is not None:
+            return f"frame '{self.name}'"
+        shown = "..." if self.transform == "se3" else repr(self.value)
+        return f"frame {self.transform}({shown})"
+
+    def add(self, *children: Frame) -> Frame:
+        """A copy with more children.
+
+        >>> len(tx("x").add(rz("a"), rz("b")).children)
+        2
+        """
+        return replace(self, children=self.children + tuple(children))
+
+
+def _finite(value: Any, what: str, label: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ModelError(f"{label}: {what} must be a number, not {value!r}", culprit=label) from None
+    if not math.isfinite(number):
+        raise ModelError(f"{label}: {what} is not finite ({number})", culprit=label)
+    return number
+
+
+def _inertia(value: Any, label: str) -> tuple[float, ...]:
+    """(Ixx, Iyy, Izz), six numbers or a symmetric 3x3 -> (Ixx, Iyy, Izz, Ixy, Ixz, Iyz)."""
+    if value is None:
+        return (0.0,) * 6
+    rows = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(rows, (list, tuple)):
+        raise ModelError(f"{label}: inertia must be (Ixx, Iyy, Izz) or a symmetric 3x3 matrix", culprit=label)
+    if len(rows) == 3 and all(isinstance(r, (list, tuple)) and len(r) == 3 for r in rows):
+        m = [[_finite(x, "inertia", label) for x in r] for r in rows]
+        scale = max(abs(x) for r in m for x in r) or 1.0
+        if any(abs(m[i][j] - m[j][i]) > 1e-9 * scale for i in range(3) for j in range(i)):
+            raise ModelError(f"{label}: inertia matrix is not symmetric", culprit=label)
+        return (m[0][0], m[1][1], m[2][2], m[0][1], m[0][2], m[1][2])
+    if len(rows) not in (3, 6):
+        raise ModelError(f"{label}: inertia must have 3 or 6 numbers or be 3x3, got {len(rows)} entries", culprit=label)
+    numbers = tuple(_finite(x, "inertia", label) for x in rows)
+    return numbers if len(numbers) == 6 else (*numbers, 0.0, 0.0, 0.0)
+
+
+def _frame(
+    transform: str,
+    value: Any,
+    children: Sequence[Frame],
+    *,
+    name: str | None = None,
+    mass: Any = 0.0,
+    inertia: Any = None,
+    com: Any = (0.0, 0.0, 0.0),
+    pitch: float = 0.0,
+    visuals: Sequence[Visual] = (),
+) -> Frame:
+    label = f"frame '{name}'" if name is not None else f"frame {transform}({value!r})"
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ModelError(f"frame name must be a non-empty string, not {name!r}", culprit=str(name))
+    if transform == "se3":
+        value = _matrix4(value, label)
+    elif isinstance(value, Kinematic):
+        if not isinstance(value.name, str) or not value.name:
+            raise ModelError(f"{label}: the name of a Kinematic must be a non-empty string", culprit=label)
+    elif isinstance(value, str):
+        if not value:
+            raise ModelError(f"{label}: a variable needs a non-empty name", culprit=label)
+    else:
+        value = _finite(value, "value", label)
+    for child in children:
+        if not isinstance(child, Frame):
+            raise ModelError(f"{label}: children must be frames, not {type(child).__name__}", culprit=label)
+    if isinstance(mass, (tuple, list)):  # (m, Ixx, Iyy, Izz) as in the s-expressions of paper 002
+        if len(mass) != 4 or inertia is not None:
+            raise ModelError(f"{label}: mass must be a number or (m, Ixx, Iyy, Izz)", culprit=label)
+        mass, inertia = mass[0], mass[1:]
+    centre = tuple(_finite(x, "centre of mass", label) for x in com)
+    if len(centre) != 3:
+        raise ModelError(f"{label}: centre of mass needs three coordinates", culprit=label)
+    pitch = _finite(pitch, "pitch", label)
+    if pitch and not transform.startswith("r"):
+        raise ModelError(f"{label}: only a rotation can have a pitch", culprit=label)
+    return Frame(
+        transform,
+        value,
+        tuple(children),
+        name,
+        _finite(mass, "mass", label),
+        _inertia(inertia, label),
+        centre,  # type: ignore[arg-type]
+        pitch,
+        tuple(visuals),
+    )
+
+
+def _matrix4(value: Any, label: str) -> Matrix4:
+    rows = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(rows, (list, tuple)) or len(rows) not in (3, 4) or any(len(r) != 4 for r in rows):
+        raise ModelError(f"{label}: a fixed transform is a 4x4 (or 3x4) matrix", culprit=label)
+    m = [[_finite(x, "transform entry", label) for x in r] for r in rows]
+    if len(m) == 4 and m[3] != [0.0, 0.0, 0.0, 1.0]:
+        raise ModelError(f"{label}: last row of a transform must be 0 0 0 1", culprit=label)
+    r = [row[:3] for row in m[:3]]
+    for i in range(3):
+        for j in range(3):
+            dot = sum(r[k][i] * r[k][j] for k in range(3))
+            if abs(dot - (i == j)) > 1e-6:
+                raise ModelError(f"{label}: the rotation part of a transform is not orthonormal", culprit=label)
+    det = (
+        r[0][0] * (r[1][1] * r[2][2] - r[1][2] * r[2][1])
+        - r[0][1] * (r[1][0] * r[2][2] - r[1][2] * r[2][0])
+        + r[0][2] * (r[1][0] * r[2][1] - r[1][1] * r[2][0])
+    )
+    if det < 0:
+        raise ModelError(f"{label}: the rotation part of a transform is a reflection", culprit=label)
+    return (*(tuple(row) for row in m[:3]), (0.0, 0.0, 0.0, 1.0))
+
+
+def _elementary(transform: str, text: str) -> Any:
+    def make(value: float | str | Kinematic, *children: Frame, **options: Any) -> Frame:
+        return _frame(transform, value, children, **options)
+
+    make.__name__ = make.__qualname__ = transform
+    make.__doc__ = f"""{text}
+
+    `value` is a number (constant), a name (dynamic variable) or `Kinematic(name)`; children follow.
+    Options: `name`, `mass` (kg), `inertia` ((Ixx, Iyy, Izz) or symmetric 3x3, kg m^2, about `com`), `com` (3, m),
+    `visuals`{", `pitch` (m/rad: a screw motion)" if transform[0] == "r" else ""}.
+
+    >>> {transform}("q", name="link", mass=1.0).variable
+    'q'
+    """
+    return make
+
+
+tx = _elementary("tx", "Translation along the parent's x axis (m).")
+ty = _elementary("ty", "Translation along the parent's y axis (m).")
+tz = _elementary("tz", "Translation along the parent's z axis (m).")
+rx = _elementary("rx", "Rotation about the parent's x axis (rad).")
+ry = _elementary("ry", "Rotation about the parent's y axis (rad).")
+rz = _elementary("rz", "Rotation about the parent's z axis (rad).")
+
+
+def se3(matrix: Any, *children: Frame, **options: Any) -> Frame:
+    """A fixed transform by a 4x4 (or 3x4) matrix; options as for `tx`.
+
+    >>> se3([[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], name="shifted").name
+    'shifted'
+    """
+    return _frame("se3", matrix, children, **options)

@@ -1,0 +1,100 @@
+"""Joints of paper 002, section III-A, composed of elementary frames: each returns one nested frame.
+
+Children and options (name, mass, ...) belong to the last, moving frame. Names of several variables derive from a
+prefix: `free("body")` has body.tx ... body.rx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ModelError
+from .frames import Frame, Kinematic, rx, ry, rz, tx, ty, tz
+
+_ROTATE = {"x": rx, "y": ry, "z": rz}
+_SLIDE = {"x": tx, "y": ty, "z": tz}
+
+
+def _pick(table: dict[str, Any], axis: str) -> Any:
+    if axis not in table:
+        raise ModelError(f"axis must be 'x', 'y' or 'z', not {axis!r}", culprit=str(axis))
+    return table[axis]
+
+
+def _chain(parts: list[tuple[Callable[..., Frame], Any]], children: tuple[Frame, ...], options: dict[str, Any]) -> Frame:
+    make, value = parts[-1]
+    frame = make(value, *children, **options)
+    for make, value in reversed(parts[:-1]):
+        frame = make(value, frame)
+    return frame
+
+
+def revolute(axis: str, variable: float | str | Kinematic, *children: Frame, **options: Any) -> Frame:
+    """Hinge about one axis ("x", "y", "z").
+
+    >>> revolute("z", "theta", name="arm").transform
+    'rz'
+    """
+    return _pick(_ROTATE, axis)(variable, *children, **options)
+
+
+def prismatic(axis: str, variable: float | str | Kinematic, *children: Frame, **options: Any) -> Frame:
+    """Slider along one axis.
+
+    >>> prismatic("x", "s").transform
+    'tx'
+    """
+    return _pick(_SLIDE, axis)(variable, *children, **options)
+
+
+def cylindrical(
+    axis: str, slide: float | str | Kinematic, turn: float | str | Kinematic, *children: Frame, **options: Any
+) -> Frame:
+    """Slides along and turns about one axis, independently.
+
+    >>> cylindrical("z", "s", "phi").children[0].transform
+    'rz'
+    """
+    return _chain([(_pick(_SLIDE, axis), slide), (_pick(_ROTATE, axis), turn)], children, options)
+
+
+def helical(axis: str, variable: float | str | Kinematic, pitch: float, *children: Frame, **options: Any) -> Frame:
+    """Screw: turns about an axis and advances `pitch` metres per radian.
+
+    >>> helical("z", "phi", 0.01).pitch
+    0.01
+    """
+    return _pick(_ROTATE, axis)(variable, *children, pitch=pitch, **options)
+
+
+def spherical(prefix: str, *children: Frame, **options: Any) -> Frame:
+    """Ball joint by three Euler angles: prefix.rz, prefix.ry, prefix.rx (singular at ry = +-pi/2).
+
+    >>> spherical("hip").variable
+    'hip.rz'
+    """
+    return _chain([(rz, f"{prefix}.rz"), (ry, f"{prefix}.ry"), (rx, f"{prefix}.rx")], children, options)
+
+
+def planar(prefix: str, *children: Frame, **options: Any) -> Frame:
+    """Motion in the xy plane: prefix.tx, prefix.ty, prefix.rz.
+
+    >>> planar("puck").variable
+    'puck.tx'
+    """
+    return _chain([(tx, f"{prefix}.tx"), (ty, f"{prefix}.ty"), (rz, f"{prefix}.rz")], children, options)
+
+
+def free(prefix: str, *children: Frame, **options: Any) -> Frame:
+    """Free body, six variables: prefix.tx, .ty, .tz, .rz, .ry, .rx.
+
+    >>> free("body").variable
+    'body.tx'
+    """
+    slides: list[tuple[Callable[..., Frame], Any]] = [
+        (tx, f"{prefix}.tx"),
+        (ty, f"{prefix}.ty"),
+        (tz, f"{prefix}.tz"),
+    ]
+    return _chain([*slides, (rz, f"{prefix}.rz"), (ry, f"{prefix}.ry"), (rx, f"{prefix}.rx")], children, options)

@@ -1,0 +1,370 @@
+"""Model: a checked, immutable mechanism: a tree of frames plus elements, with all names resolved to indices.
+
+Order of variables: dynamic ones first, in the order in which the tree is walked (parents before children), then kinematic
+ones in the same order, then kinematic ones that only elements mention (string lengths).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..errors import ModelError
+from . import elements as el
+from .elements import WORLD, Element
+from .frames import Frame, Kinematic
+
+
+@dataclass(frozen=True)
+class FrameEntry:
+    """A frame in its place: `index` in `Model.frame_entries` (0 is the world), `parent` the parent's index."""
+
+    index: int
+    parent: int
+    name: str | None
+    frame: Frame | None
+
+
+class Model:
+    """A mechanism. Arguments: root `frames` (children of the world), `elements`, an optional `name`.
+
+    >>> from dalembert import Gravity, Model, rx, tz
+    >>> pendulum = Model([rx("theta", tz(-1.0, name="bob", mass=1.0))], [Gravity((0, 0, -9.8))])
+    >>> pendulum.nq, pendulum.variables
+    (1, ('theta',))
+    """
+
+    def __init__(self, frames: Frame | Sequence[Frame], elements: Iterable[Element] = (), name: str = "model") -> None:
+        roots = (frames,) if isinstance(frames, Frame) else tuple(frames)
+        for root in roots:
+            if not isinstance(root, Frame):
+                raise ModelError(f"frames must be Frame values, not {type(root).__name__}", culprit=str(root))
+        self._frames = roots
+        self._name = str(name)
+        self._entries = tuple(_walk(roots))
+        self._index_frames()
+        given = tuple(elements)
+        for element in given:
+            if not isinstance(element, Element):
+                raise ModelError(f"elements must be Element values, not {type(element).__name__}", culprit=str(element))
+        self._index_variables(given)
+        self._index_inputs(given)
+        self._check_masses()
+        self._elements = given
+        if any(isinstance(e, (el.Potential, el.Force, el.Constraint)) for e in given):
+            from .user import resolve
+
+            self._elements = tuple(resolve(e, self) for e in given)
+        self._check_elements()
+
+    # ---- what it is made of
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self._name
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The root frames, as given."""
+        return self._frames
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """The elements, as given (functions of user elements compiled to tapes)."""
+        return self._elements
+
+    @property
+    def frame_entries(self) -> tuple[FrameEntry, ...]:
+        """Every frame with index and parent, in preorder; entry 0 is the world."""
+        return self._entries
+
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """Names of all named frames, "world" first."""
+        return tuple(self._frame_index)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the configuration variables: dynamic, then kinematic; length nq."""
+        return self._variables
+
+    @property
+    def dynamic(self) -> tuple[str, ...]:
+        """Names of the dynamic variables."""
+        return self._variables[: self._nd]
+
+    @property
+    def kinematic(self) -> tuple[str, ...]:
+        """Names of the kinematic (prescribed) variables."""
+        return self._variables[self._nd :]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs (forces); length nu."""
+        return self._inputs
+
+    @cached_property
+    def constraints(self) -> tuple[str, ...]:
+        """A name for every constraint row; length nc."""
+        rows = []
+        for e in self._elements:
+            rows += [e.label if e.size == 1 else f"{e.label}[{i}]" for i in range(e.size)]
+        return tuple(rows)
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration variables."""
+        return len(self._variables)
+
+    @property
+    def nd(self) -> int:
+        """Number of dynamic variables."""
+        return self._nd
+
+    @property
+    def nk(self) -> int:
+        """Number of kinematic variables."""
+        return len(self._variables) - self._nd
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs."""
+        return len(self._inputs)
+
+    @property
+    def nc(self) -> int:
+        """Number of constraint rows."""
+        return sum(e.size for e in self._elements)
+
+    def index(self, variable: str) -> int:
+        """Index of a variable in q; KeyError-like `ModelError` with the nearest names when unknown."""
+        try:
+            return self._variable_index[variable]
+        except (KeyError, TypeError):
+            raise ModelError(
+                f"unknown variable {variable!r}{_nearest(variable, self._variables)}", culprit=str(variable)
+            ) from None
+
+    def frame_index(self, name: str) -> int:
+        """Index of a named frame in `frame_entries`."""
+        try:
+            return self._frame_index[name]
+        except (KeyError, TypeError):
+            raise ModelError(f"unknown frame {name!r}{_nearest(name, self._frame_index)}", culprit=str(name)) from None
+
+    def input_index(self, name: str) -> int:
+        """Index of an input in u."""
+        if name not in self._inputs:
+            raise ModelError(f"unknown input {name!r}{_nearest(name, self._inputs)}", culprit=str(name))
+        return self._inputs.index(name)
+
+    # ---- values
+
+    def _key(self) -> Any:
+        return (self._frames, self._elements, self._name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> Any:
+        return (Model, (self._frames, self._elements, self._name))
+
+    def __repr__(self) -> str:
+        head = f"Model {self._name!r}: {self.nd} dynamic, {self.nk} kinematic, {self.nu} inputs, {self.nc} constraints"
+        lines = [head, "world"]
+        for root in self._frames:
+            lines += _draw(root, "", root is self._frames[-1])
+        lines += [f"  {e.label}" for e in self._elements]
+        return "\n".join(lines)
+
+    # ---- checks, each naming the culprit
+
+    def _index_frames(self) -> None:
+        index: dict[str, int] = {}
+        for entry in self._entries:
+            if entry.name is None:
+                continue
+            if entry.name in index:
+                raise ModelError(f"two frames are called '{entry.name}'", culprit=entry.name)
+            index[entry.name] = entry.index
+        self._frame_index = index
+
+    def _index_variables(self, elements: tuple[Element, ...]) -> None:
+        dynamic: list[str] = []
+        kinematic: list[str] = []
+        for entry in self._entries[1:]:
+            assert entry.frame is not None
+            variable = entry.frame.variable
+            if variable is None:
+                continue
+            if variable in dynamic or variable in kinematic:
+                raise ModelError(
+                    f"{entry.frame.label}: variable '{variable}' already drives another frame", culprit=variable
+                )
+            (kinematic if isinstance(entry.frame.value, Kinematic) else dynamic).append(variable)
+        for e in elements:
+            if isinstance(e, el.Distance) and isinstance(e.length, Kinematic):
+                if e.length.name in dynamic:
+                    raise ModelError(f"{e.label}: '{e.length.name}' is a dynamic variable", culprit=e.length.name)
+                if e.length.name not in kinematic:
+                    kinematic.append(e.length.name)
+        self._variables = (*dynamic, *kinematic)
+        self._nd = len(dynamic)
+        self._variable_index = {v: i for i, v in enumerate(self._variables)}
+
+    def _index_inputs(self, elements: tuple[Element, ...]) -> None:
+        names: list[str] = []
+        for e in elements:
+            for name in e.inputs:
+                if not isinstance(name, str) or not name:
+                    raise ModelError(f"{e.label}: an input needs a non-empty name, not {name!r}", culprit=e.label)
+                if name not in names:
+                    names.append(name)
+        self._inputs = tuple(names)
+
+    def _check_masses(self) -> None:
+        heavy = [False] * len(self._entries)
+        for entry in reversed(self._entries[1:]):
+            frame = entry.frame
+            assert frame is not None
+            if frame.mass < 0:
+                raise ModelError(f"{frame.label}: negative mass {frame.mass}", culprit=frame.label)
+            _check_inertia(frame)
+            if frame.mass > 0 or any(frame.inertia):
+                heavy[entry.index] = True
+            if heavy[entry.index]:
+                heavy[entry.parent] = True
+            elif isinstance(frame.value, str) and frame.transform != "se3":
+                raise ModelError(
+                    f"{frame.label}: dynamic variable '{frame.value}' moves no mass "
+                    "(give a mass to this frame or one below it, or make the variable Kinematic)",
+                    culprit=frame.value,
+                )
+
+    def _check_elements(self) -> None:
+        rows = 0
+        for e in self._elements:
+            for f in e.FRAMES:
+                self._known(e, "frame", getattr(e, f), self._frame_index)
+            for f in e.VARIABLES:
+                self._known(e, "variable", getattr(e, f), self._variable_index)
+            if len(e.FRAMES) >= 2 and getattr(e, e.FRAMES[0]) == getattr(e, e.FRAMES[-1 if e.size == 0 else 1]):
+                raise ModelError(f"{e.label}: needs two different frames", culprit=e.label)
+            if isinstance(e, el.PointOnPlane) and e.plane == e.point:
+                raise ModelError(f"{e.label}: needs two different frames", culprit=e.label)
+            if isinstance(e, el.Gravity) and e.masses is not None:
+                for name in e.masses:
+                    self._known(e, "frame", name, self._frame_index)
+            if isinstance(e, (el.Damping, el.LinearRelation)):
+                for name, _ in e.coefficients:
+                    self._known(e, "variable", name, self._variable_index)
+                    if isinstance(e, el.Damping) and name in self.kinematic:
+                        raise ModelError(f"Damping: '{name}' is kinematic, no force acts on it", culprit=name)
+            if isinstance(e, el.ConfigForce) and e.variable in self.kinematic:
+                raise ModelError(f"{e.label}: '{e.variable}' is kinematic, no force acts on it", culprit=e.variable)
+            if isinstance(e, el.Distance) and isinstance(e.length, str):
+                self._known(e, "variable", e.length, self._variable_index)
+            if isinstance(e, el.Cam) and e.driver == e.follower:
+                raise ModelError(f"{e.label}: driver and follower are the same variable", culprit=e.label)
+            if e.size:
+                rows += e.size
+                if not any(v in self.dynamic for v in self.variables_of(e)):
+                    raise ModelError(
+                        f"{e.label}: the constraint contains no dynamic variable, so nothing can satisfy it",
+                        culprit=e.label,
+                    )
+        if rows > self._nd:
+            raise ModelError(
+                f"{rows} constraint rows but only {self._nd} dynamic variables: "
+                f"{', '.join(e.label for e in self._elements if e.size)}",
+                culprit="constraints",
+            )
+
+    def _known(self, element: Element, kind: str, name: Any, table: dict[str, int]) -> None:
+        if name not in table:
+            raise ModelError(
+                f"{element.label}: unknown {kind} {name!r}{_nearest(name, table)}", culprit=str(name)
+            )
+
+    def path(self, frame: int | str) -> tuple[str, ...]:
+        """Names of the variables that move a frame, from the root down."""
+        i = self.frame_index(frame) if isinstance(frame, str) else frame
+        found: list[str] = []
+        while i > 0:
+            entry = self._entries[i]
+            assert entry.frame is not None
+            if entry.frame.variable is not None:
+                found.append(entry.frame.variable)
+            i = entry.parent
+        return tuple(reversed(found))
+
+    def variables_of(self, e: Element) -> tuple[str, ...]:
+        """Names of the variables that an element's value can depend on, in the order of q."""
+        if isinstance(e, (el.Potential, el.Force, el.Constraint)):
+            tape = e.energy if isinstance(e, el.Potential) else e.force if isinstance(e, el.Force) else e.h
+            return tuple(tape.variables)
+        used: set[str] = {getattr(e, f) for f in e.VARIABLES}
+        paths = [self.path(getattr(e, f)) for f in e.FRAMES]
+        used.update(v for p in paths for v in p)
+        if len(paths) == 2 and isinstance(e, (el.Distance, el.LinearSpring, el.LinearDamper, el.PointGravity)):
+            used -= set(paths[0]) & set(paths[1])  # common ancestors leave a distance unchanged
+        if isinstance(e, el.Distance) and not isinstance(e.length, float):
+            used.add(e.length.name if isinstance(e.length, Kinematic) else e.length)
+        if isinstance(e, el.LinearRelation):
+            used.update(k for k, _ in e.coefficients)
+        return tuple(v for v in self._variables if v in used)
+
+
+def _walk(roots: tuple[Frame, ...]) -> Iterator[FrameEntry]:
+    """Preorder without recursion: deep chains must not overflow Python's stack."""
+    yield FrameEntry(0, -1, WORLD, None)
+    stack = [(root, 0) for root in reversed(roots)]
+    count = 0
+    while stack:
+        frame, parent = stack.pop()
+        count += 1
+        yield FrameEntry(count, parent, frame.name, frame)
+        stack.extend((child, count) for child in reversed(frame.children))
+
+
+def _check_inertia(frame: Frame) -> None:
+    xx, yy, zz, xy, xz, yz = frame.inertia
+    tol = 1e-9 * (abs(xx) + abs(yy) + abs(zz) + abs(xy) + abs(xz) + abs(yz))
+    minors = (xx, yy, zz, xx * yy - xy * xy, xx * zz - xz * xz, yy * zz - yz * yz)
+    det = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
+    if min(minors[:3]) < -tol or min(minors[3:]) < -tol * (tol or 1) * 1e9 or det < -(tol**3) * 1e27:
+        raise ModelError(f"{frame.label}: inertia {frame.inertia} is not positive semidefinite", culprit=frame.label)
+
+
+def _nearest(name: Any, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name), list(known), n=3)
+    return f" (did you mean {', '.join(map(repr, close))}?)" if close else ""
+
+
+def _draw(root: Frame, indent: str, last: bool) -> list[str]:
+    """The tree as text, depth limited so that a long chain stays readable."""
+    lines: list[str] = []
+    stack = [(root, indent, last)]
+    while stack and len(lines) < 200:
+        frame, ind, is_last = stack.pop()
+        value = "4x4" if frame.transform == "se3" else frame.value
+        text = f"{frame.transform}({value!r})" if not isinstance(value, float) else f"{frame.transform}({value:g})"
+        if frame.name:
+            text += f" '{frame.name}'"
+        if frame.mass or any(frame.inertia):
+            text += f"  mass {frame.mass:g}"
+        lines.append(f"{ind}{'└─ ' if is_last else '├─ '}{text}")
+        deeper = ind + ("   " if is_last else "│  ")
+        for child in reversed(frame.children):
+            stack.append((child, deeper, child is frame.children[-1]))
+    if stack:
+        lines.append(f"{indent}   ... {len(stack)} more branches")
+    return lines
