@@ -1,0 +1,341 @@
+"""Symbolic: a Model written out in CasADi, straight from the definitions.
+
+No recursion for speed, no trick: poses are products of 4x4 transforms, kinetic energy is the sum over bodies, generalized
+forces are gradients of virtual power. It is the base of `direct/` and of user elements, and what the compiled core is
+checked against.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import ModelError
+from .model import elements as el
+from .model.frames import Kinematic
+
+if TYPE_CHECKING:
+    from .model.model import Model
+    from .model.spline import Spline
+
+
+class Symbolic:
+    """The functions of a model as CasADi SX expressions of `q` (nq), `v` (nq) and `u` (nu).
+
+    Order of q and v as in `Model.variables`, of u as in `Model.inputs`. Expressions are built on demand and kept.
+
+    >>> from dalembert import Gravity, Model, rx, tz
+    >>> pendulum = Model([rx("theta", tz(-2.0, name="bob", mass=1.0))], [Gravity((0, 0, -9.8))])
+    >>> s = Symbolic(pendulum)
+    >>> s.potential_energy()
+    SX((-(19.6*cos(theta))))
+    """
+
+    def __init__(self, model: Model) -> None:
+        import casadi as ca
+
+        self.model = model
+        self.q = _symbols(ca, model.variables, "{}")
+        self.v = _symbols(ca, model.variables, "d{}")
+        self.u = _symbols(ca, model.inputs, "{}")
+        self._ca = ca
+        self._poses: dict[int, tuple[Any, Any]] = {0: (ca.SX(ca.DM.eye(3)), ca.SX.zeros(3))}
+        self._kept: dict[str, Any] = {}
+
+    # ---- names
+
+    def variable(self, name: str) -> Any:
+        """The symbol of a configuration variable."""
+        return self.q[self.model.index(name)]
+
+    def velocity(self, name: str) -> Any:
+        """The symbol of a variable's velocity."""
+        return self.v[self.model.index(name)]
+
+    def input(self, name: str) -> Any:
+        """The symbol of an input."""
+        return self.u[self.model.input_index(name)]
+
+    # ---- kinematics
+
+    def rotation(self, frame: str | int) -> Any:
+        """Rotation matrix of a frame in the world, 3x3."""
+        return self._pose(frame)[0]
+
+    def position(self, frame: str | int) -> Any:
+        """World coordinates of a frame's origin, 3 (m)."""
+        return self._pose(frame)[1]
+
+    def pose(self, frame: str | int) -> Any:
+        """World transform of a frame (name, or index in `Model.frame_entries`), 4x4."""
+        ca = self._ca
+        rotation, position = self._pose(frame)
+        return ca.vertcat(ca.horzcat(rotation, position), ca.SX(ca.DM([[0, 0, 0, 1]])))
+
+    def _pose(self, frame: str | int) -> tuple[Any, Any]:
+        entries = self.model.frame_entries
+        i = self.model.frame_index(frame) if isinstance(frame, str) else int(frame)
+        # walk up to the first known ancestor, then multiply down: a loop, so that deep chains are no problem
+        path = []
+        while i not in self._poses:
+            path.append(i)
+            i = entries[i].parent
+        for i in reversed(path):
+            rotation, position = self._poses[entries[i].parent]
+            step_rotation, step = self._step(entries[i].frame)
+            self._poses[i] = (rotation @ step_rotation, position + rotation @ step)
+        return self._poses[i]
+
+    def _step(self, frame: Any) -> tuple[Any, Any]:
+        """Rotation and translation from the parent to a frame."""
+        ca = self._ca
+        if frame.transform == "se3":
+            m = ca.DM([list(row) for row in frame.value])
+            return ca.SX(m[:3, :3]), ca.SX(m[:3, 3])
+        amount = frame.value if frame.variable is None else self.variable(frame.variable)
+        axis = "xyz".index(frame.transform[1])
+        step = ca.SX.zeros(3)
+        if frame.transform[0] == "t":
+            step[axis] = amount
+            return ca.SX(ca.DM.eye(3)), step
+        step[axis] = frame.pitch * amount
+        a, b = (axis + 1) % 3, (axis + 2) % 3
+        rotation = ca.SX(ca.DM.eye(3))
+        c, s = ca.cos(amount), ca.sin(amount)
+        rotation[a, a], rotation[b, b], rotation[b, a], rotation[a, b] = c, c, s, -s
+        return rotation, step
+
+    def rate(self, expression: Any) -> Any:
+        """Time derivative of an expression of q, along v."""
+        return self._ca.jtimes(expression, self.q, self.v)
+
+    def angular_velocity(self, frame: str | int) -> Any:
+        """Angular velocity of a frame in world axes, 3 (rad/s)."""
+        rotation = self.rotation(frame)
+        return _vee(self._ca, self.rate(rotation) @ rotation.T)
+
+    # ---- energies
+
+    def kinetic_energy(self) -> Any:
+        """Sum over bodies of m/2 |velocity of com|^2 + w.I w/2 (J)."""
+        return self._keep("kinetic", self._kinetic)
+
+    def potential_energy(self) -> Any:
+        """Sum of all potential elements (J)."""
+        return self._keep("potential", lambda: _sum(self._ca, map(self._potential, self.model.elements)))
+
+    def lagrangian(self) -> Any:
+        """Kinetic minus potential energy (J)."""
+        return self.kinetic_energy() - self.potential_energy()
+
+    def mass_matrix(self) -> Any:
+        """d2T/dv2, nq x nq."""
+        return self._keep("mass", lambda: self._ca.hessian(self.kinetic_energy(), self.v)[0])
+
+    def _kinetic(self) -> Any:
+        ca = self._ca
+        bodies = [e for e in self.model.frame_entries[1:] if e.frame.mass or any(e.frame.inertia)]
+        if not bodies:
+            return ca.SX(0)
+        # one sweep of differentiation for all poses together: they share their ancestors
+        centres = ca.horzcat(*(self._centre(e) for e in bodies))
+        rotations = ca.horzcat(*(self.rotation(e.index) for e in bodies))
+        both = ca.horzcat(centres, rotations)
+        rates = self.rate(both)
+        energy = ca.SX(0)
+        for i, e in enumerate(bodies):
+            velocity = rates[:, i]
+            columns = slice(len(bodies) + 3 * i, len(bodies) + 3 * i + 3)
+            w = _vee(ca, rotations[:, 3 * i : 3 * i + 3].T @ rates[:, columns])
+            xx, yy, zz, xy, xz, yz = e.frame.inertia
+            inertia = ca.DM([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            energy += e.frame.mass / 2 * ca.sumsqr(velocity)
+            if any(e.frame.inertia):
+                energy += ca.dot(w, inertia @ w) / 2
+        return energy
+
+    def _centre(self, entry: Any) -> Any:
+        """World position of a body's centre of mass."""
+        rotation, position = self._pose(entry.index)
+        return position + rotation @ self._ca.DM(list(entry.frame.com)) if any(entry.frame.com) else position
+
+    def _potential(self, e: el.Element) -> Any:
+        ca = self._ca
+        if isinstance(e, el.Gravity):
+            chosen = None if e.masses is None else {self.model.frame_index(name) for name in e.masses}
+            energy = ca.SX(0)
+            for entry in self.model.frame_entries[1:]:
+                if entry.frame.mass and (chosen is None or entry.index in chosen):
+                    energy -= entry.frame.mass * ca.dot(ca.DM(list(e.acceleration)), self._centre(entry))
+            return energy
+        if isinstance(e, el.PointGravity):
+            return -e.strength / self._distance(e)
+        if isinstance(e, el.LinearSpring):
+            if e.rest_length == 0:  # smooth also where the frames coincide
+                return e.stiffness / 2 * ca.sumsqr(self.position(e.frame1) - self.position(e.frame2))
+            return e.stiffness / 2 * (self._distance(e) - e.rest_length) ** 2
+        if isinstance(e, el.ConfigSpring):
+            return e.stiffness / 2 * (self.variable(e.variable) - e.rest) ** 2
+        if isinstance(e, el.NonlinearConfigSpring):
+            x = self.variable(e.variable)
+            if e.scale == 0:
+                return -e.spline(e.offset) * x
+            return -spline_integral(e.spline, e.scale * x + e.offset) / e.scale
+        if isinstance(e, el.Potential):
+            return self._user(e.energy)[0]
+        return ca.SX(0)
+
+    def _distance(self, e: Any) -> Any:
+        return self._ca.norm_2(self.position(e.frame1) - self.position(e.frame2))
+
+    # ---- forces
+
+    def force(self) -> Any:
+        """Generalized forces of all force elements, nq (rows of kinematic variables have no meaning)."""
+        zero = self._ca.SX.zeros(self.model.nq)
+        return self._keep("force", lambda: sum((self._force(e) for e in self.model.elements), zero))
+
+    def _force(self, e: el.Element) -> Any:
+        ca, model = self._ca, self.model
+        q = ca.SX.zeros(model.nq)
+        if isinstance(e, el.ConfigForce):
+            q[model.index(e.variable)] = self.input(e.input)
+        elif isinstance(e, el.Damping):
+            for i, name in enumerate(model.dynamic):
+                q[i] = -e.coefficient(name) * self.v[i]
+        elif isinstance(e, el.LinearDamper):
+            x = self._distance(e)
+            q = -e.coefficient * self.rate(x) * ca.gradient(x, self.q)
+        elif isinstance(e, el.Wrench):
+            q = ca.gradient(self._power(e), self.v)
+        elif isinstance(e, el.Force):
+            tape: Any = e.force
+            for name, value in zip(tape.rows, self._user(tape), strict=True):
+                q[model.index(name)] = value
+        return q
+
+    def _power(self, e: el.Wrench) -> Any:
+        """Power of a wrench along v: its gradient in v is the generalized force."""
+        ca = self._ca
+        force, torque = (
+            ca.vertcat(*(self.input(c) if isinstance(c, str) else ca.SX(c) for c in part))
+            for part in (e.force, e.torque)
+        )
+        rotation, position = self._pose(e.frame)
+        if e.axes == "body":
+            force, torque = rotation @ force, rotation @ torque
+        elif e.axes == "world":  # the moment about the frame origin
+            torque = torque - ca.cross(position, force)
+        return ca.dot(force, self.rate(position)) + ca.dot(torque, self.angular_velocity(e.frame))
+
+    # ---- constraints
+
+    def h(self) -> Any:
+        """Constraint functions in the order of `Model.constraints`, nc."""
+        return self._keep("h", lambda: self._ca.vertcat(self._ca.SX(0, 1), *map(self._rows, self.model.elements)))
+
+    def constraint_jacobian(self) -> Any:
+        """dh/dq, nc x nq."""
+        return self._keep("dh", lambda: self._ca.jacobian(self.h(), self.q))
+
+    def _rows(self, e: el.Element) -> Any:
+        ca = self._ca
+        if isinstance(e, el.Distance):
+            length: Any = e.length
+            if isinstance(length, (str, Kinematic)):
+                length = self.variable(length.name if isinstance(length, Kinematic) else length)
+            return ca.sumsqr(self.position(e.frame1) - self.position(e.frame2)) - length**2
+        if isinstance(e, el.PointToPoint):
+            gap = self.position(e.frame1) - self.position(e.frame2)
+            return ca.DM([list(n) for n in e.directions]) @ (self.rotation(e.axes_of).T @ gap)
+        if isinstance(e, el.PointOnPlane):
+            normal = self.rotation(e.plane) @ ca.DM(list(e.normal))
+            return ca.dot(normal, self.position(e.point) - self.position(e.plane))
+        if isinstance(e, el.LinearRelation):
+            return _sum(ca, (c * self.variable(name) for name, c in e.coefficients)) - e.offset
+        if isinstance(e, el.Cam):
+            return self.variable(e.follower) - spline_value(e.profile, self.variable(e.driver))
+        if isinstance(e, el.Constraint):
+            return self._user(e.h)[0]
+        return ca.SX(0, 1)
+
+    # ---- helpers
+
+    def _user(self, tape: Any) -> list[Any]:
+        """Values of a user element's tape."""
+        if not hasattr(tape, "expression"):
+            raise ModelError("a user element has not been resolved; take elements from a built Model")
+        outputs: list[Any] = tape.expression(
+            [self.variable(name) for name in tape.variables],
+            [self.velocity(name) for name in tape.variables],
+            [self.input(name) for name in tape.inputs],
+        )
+        return outputs
+
+    def _keep(self, name: str, make: Any) -> Any:
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+
+def spline_value(spline: Spline, x: Any) -> Any:
+    """The spline at a CasADi expression x; outside its table it continues by the parabolic ends.
+
+    >>> import casadi as ca
+    >>> from dalembert import Spline
+    >>> parabola = Spline([(0, 0), (1, 1), (2, 4), (3, 9)])
+    >>> round(float(spline_value(parabola, ca.DM(5))), 9)
+    25.0
+    """
+    ends, c = spline.pieces()
+    return _piecewise(x, spline.knots, ends, c)
+
+
+def spline_integral(spline: Spline, x: Any) -> Any:
+    """Integral of the spline from its first knot to a CasADi expression x.
+
+    >>> import casadi as ca
+    >>> from dalembert import Spline
+    >>> parabola = Spline([(0, 0), (1, 1), (2, 4), (3, 9)])
+    >>> round(float(spline_integral(parabola, ca.DM(3))), 9)
+    9.0
+    """
+    import numpy as np
+
+    ends, c = spline.pieces()
+    raised = np.zeros((len(c), 7))
+    raised[:, 1:] = c / np.arange(1, 7)
+    for i in range(2, len(c)):  # piece 0 (left end) and 1 both start from the first knot
+        raised[i, 0] = np.polynomial.polynomial.polyval(ends[i] - ends[i - 1], raised[i - 1])
+    return _piecewise(x, spline.knots, ends, raised)
+
+
+def _piecewise(x: Any, knots: Any, ends: Any, coefficients: Any) -> Any:
+    """Polynomial in x - ends[i] on the i-th interval between knots: choose the constants first, evaluate one polynomial."""
+    import casadi as ca
+
+    inside = []
+    for i in range(len(coefficients)):
+        low = ca.SX(1) if i == 0 else x >= float(knots[i - 1])
+        high = ca.SX(1) if i == len(knots) else x < float(knots[i])
+        inside.append(high if i == 0 else low if i == len(knots) else ca.logic_and(low, high))
+
+    def choose(column: Any) -> Any:
+        return sum(ca.if_else(c, float(value), 0.0) for c, value in zip(inside, column, strict=True))
+
+    d = x - choose(ends)
+    value: Any = 0.0
+    for j in reversed(range(coefficients.shape[1])):
+        value = value * d + choose(coefficients[:, j])
+    return value
+
+
+def _symbols(ca: Any, names: tuple[str, ...], pattern: str) -> Any:
+    return ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(pattern.format(name)) for name in names))
+
+
+def _vee(ca: Any, skew: Any) -> Any:
+    return ca.vertcat(skew[2, 1], skew[0, 2], skew[1, 0])
+
+
+def _sum(ca: Any, terms: Any) -> Any:
+    return sum(terms, ca.SX(0))
