@@ -1,0 +1,1 @@
+"""Seeing a motion: browser viewer, self-contained HTML pages, films and figures."""

@@ -1,0 +1,668 @@
+"""What to draw for a Model: a plain description (`Scene`) and where its parts are for a configuration (`Placement`).
+
+Nothing here knows a screen. The browser viewer, the HTML page and the films all read the same description, so that a
+model looks the same everywhere. Lengths are metres, angles radians, colours RGB in 0..1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ModelError
+from ..model import (
+    ConfigForce,
+    Distance,
+    Frame,
+    Gravity,
+    LinearDamper,
+    LinearSpring,
+    Model,
+    PointOnPlane,
+    PointToPoint,
+    Visual,
+    Wrench,
+)
+
+Array = NDArray[np.float64]
+Color = tuple[float, float, float]
+Pose = tuple[tuple[float, ...], ...]
+
+# One palette for scenes and figures, readable with the common colour deficiencies.
+PALETTE: tuple[str, ...] = ("#2f6fb7", "#e07b39", "#3a9a6b", "#b6497c", "#7a63b8", "#c2a12f", "#4aa3b5", "#7d7d7d")
+STEEL: Color = (0.62, 0.66, 0.71)
+DARK: Color = (0.22, 0.25, 0.30)
+STRING: Color = (0.45, 0.40, 0.34)
+SPRING: Color = (0.80, 0.58, 0.20)
+FORCE: Color = (0.85, 0.20, 0.22)
+TORQUE: Color = (0.60, 0.25, 0.70)
+RAIL: Color = (0.72, 0.75, 0.79)
+
+_IDENTITY: Pose = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A solid that moves with a frame.
+
+    `kind` and `size`: sphere (radius,), box (x, y, z sides), cylinder and capsule (radius, length along z), mesh (scale
+    x, y, z; file in `mesh`), plane (side, side; thin, translucent, normal z). `pose` is 4x4 from the frame.
+    `color` None means the colour of the trajectory. `role` says why it is there: mass, joint, rail, plane, visual.
+    """
+
+    kind: str
+    frame: int
+    size: tuple[float, ...]
+    pose: Pose = _IDENTITY
+    color: Color | None = None
+    role: str = "mass"
+    mesh: str | None = None
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True)
+class Link:
+    """A part stretched between the origins of two frames: rod, string, spring (a coil) or damper.
+
+    `span` is the part of the line that is covered, as fractions from the first frame to the second.
+    """
+
+    kind: str
+    frames: tuple[int, int]
+    radius: float
+    color: Color | None = None
+    span: tuple[float, float] = (0.0, 1.0)
+    turns: int = 0
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A force or torque at a frame; each component is a number or the index of an input in u.
+
+    `axes` "body" means the frame's axes, otherwise world axes. A wrench about the world origin is shown at its frame.
+    """
+
+    kind: str
+    frame: int
+    components: tuple[float | int, float | int, float | int]
+    is_input: tuple[bool, bool, bool]
+    axes: str
+    radius: float
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Where to look from: `position`, `target`, `up` (3,), and whether the motion leaves the picture (`follow`)."""
+
+    position: tuple[float, float, float]
+    target: tuple[float, float, float]
+    up: tuple[float, float, float]
+    follow: bool = False
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything that is drawn for one model; `extent` (m) is the size of the mechanism, from which all sizes follow.
+
+    `ground` is the height of the ground along `camera.up`. `frames` lists the frames whose axes are worth showing.
+    """
+
+    model: Model
+    shapes: tuple[Shape, ...]
+    links: tuple[Link, ...]
+    arrows: tuple[Arrow, ...]
+    frames: tuple[int, ...]
+    extent: float
+    camera: Camera
+    ground: float
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the parts of a scene are at N configurations.
+
+    `shapes` (N, nshapes, 4, 4) poses, `links` (N, nlinks, 2, 3) ends, `frames` (N, nframes, 4, 4) poses of all frames.
+    """
+
+    shapes: Array
+    links: Array
+    frames: Array
+
+
+# ---- forward kinematics ---------------------------------------------------------------------------------------------
+
+
+def frame_poses(model: Model, q: ArrayLike) -> Array:
+    """Poses of all frames of the tree: q (nq,) or (N, nq) -> (nframes, 4, 4) or (N, nframes, 4, 4), world first.
+
+    >>> from dalembert import Model, rz, tx
+    >>> arm = Model([rz("a", tx(2.0, name="tip", mass=1.0))])
+    >>> frame_poses(arm, [np.pi / 2])[arm.frame_index("tip")][:3, 3].round(12).tolist()
+    [0.0, 2.0, 0.0]
+    """
+    table = np.asarray(q, dtype=float)
+    single = table.ndim == 1
+    table = np.atleast_2d(table)
+    if table.ndim != 2 or table.shape[1] != model.nq:
+        raise ValueError(f"q must have shape ({model.nq},) or (N, {model.nq}), not {np.shape(q)}")
+    entries = model.frame_entries
+    out = np.empty((len(table), len(entries), 4, 4))
+    out[:, 0] = np.eye(4)
+    # parents come before children (preorder), so one pass suffices at any depth
+    for entry in entries[1:]:
+        frame = entry.frame
+        assert frame is not None
+        parent = out[:, entry.parent]
+        here = out[:, entry.index]
+        if frame.transform == "se3":
+            np.matmul(parent, np.array(frame.value), out=here)
+            continue
+        amount: Any = table[:, model.index(frame.variable)] if frame.variable is not None else frame.value
+        axis = "xyz".index(frame.transform[1])
+        here[...] = parent
+        if frame.transform[0] == "t":
+            here[:, :3, 3] += parent[:, :3, axis] * np.reshape(amount, (-1, 1))
+            continue
+        # a rotation about a parent axis mixes the two other columns
+        i, j = (axis + 1) % 3, (axis + 2) % 3
+        c, s = np.reshape(np.cos(amount), (-1, 1)), np.reshape(np.sin(amount), (-1, 1))
+        here[:, :3, i] = c * parent[:, :3, i] + s * parent[:, :3, j]
+        here[:, :3, j] = c * parent[:, :3, j] - s * parent[:, :3, i]
+        if frame.pitch:
+            here[:, :3, 3] += parent[:, :3, axis] * np.reshape(frame.pitch * np.asarray(amount), (-1, 1))
+    return out[0] if single else out
+
+
+def place(scene: Scene, q: ArrayLike) -> Placement:
+    """Where everything is: q (N, nq) or (nq,) (then N = 1).
+
+    >>> from dalembert import Model, rz, tx
+    >>> scene = build_scene(Model([rz("a", tx(2.0, name="tip", mass=1.0))]))
+    >>> place(scene, [[0.0], [1.0]]).links.shape
+    (2, 1, 2, 3)
+    """
+    poses = frame_poses(scene.model, np.atleast_2d(np.asarray(q, dtype=float)))
+    frames = [s.frame for s in scene.shapes]
+    local = np.array([s.pose for s in scene.shapes]).reshape(-1, 4, 4)
+    ends = np.array([link.frames for link in scene.links], dtype=int).reshape(-1, 2)
+    points = poses[..., :3, 3][:, ends]
+    a, b = points[:, :, 0], points[:, :, 1]
+    span = np.array([link.span for link in scene.links]).reshape(-1, 2)
+    links = np.stack([a + (b - a) * span[:, :1], a + (b - a) * span[:, 1:]], axis=2)
+    return Placement(poses[:, frames] @ local, links, poses)
+
+
+def arrow_vectors(scene: Scene, placement: Placement, u: ArrayLike) -> Array:
+    """Forces (N) and torques (N m) of the arrows in world axes: u (N, nu) -> (N, narrows, 3).
+
+    >>> from dalembert import Model, Wrench, tx
+    >>> scene = build_scene(Model([tx("x", name="car", mass=1.0)], [Wrench("car", force=("push", 0, 0))]))
+    >>> arrow_vectors(scene, place(scene, [[0.0]]), [[3.0]])[0, 0].tolist()
+    [3.0, 0.0, 0.0]
+    """
+    table = np.atleast_2d(np.asarray(u, dtype=float))
+    n = len(placement.frames)
+    out = np.zeros((n, len(scene.arrows), 3))
+    for k, arrow in enumerate(scene.arrows):
+        for j, (value, is_input) in enumerate(zip(arrow.components, arrow.is_input, strict=True)):
+            out[:, k, j] = table[:, int(value)] if is_input else value
+        if arrow.axes == "body":
+            out[:, k] = np.einsum("nij,nj->ni", placement.frames[:, arrow.frame, :3, :3], out[:, k])
+    return out
+
+
+# ---- from a model to a description ----------------------------------------------------------------------------------
+
+
+def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
+    """What to draw for a model. `q` (nq,) or (N, nq): configurations that must fit into the picture (default zeros).
+
+    Bodies with `Visual`s show those; all others get spheres or inertia boxes for masses, rods along the tree and pins
+    at the joints. Springs, dampers, strings, planes and wrenches come from the elements.
+
+    >>> from dalembert import Model, rz, ty
+    >>> scene = build_scene(Model([rz("a", ty(-1.0, name="bob", mass=1.0))]))
+    >>> sorted({s.role for s in scene.shapes}), [link.kind for link in scene.links]
+    (['joint', 'mass'], ['rod'])
+    """
+    table = np.zeros((1, model.nq)) if q is None else np.atleast_2d(np.asarray(q, dtype=float))
+    if not np.isfinite(table).all():
+        raise ValueError("q contains NaN or infinity")
+    table = table[np.unique(np.linspace(0, len(table) - 1, 120).round().astype(int))]
+    tree = _Tree(model)
+    poses = frame_poses(model, table)
+    points = poses[..., :3, 3][:, tree.shown]
+    extent = _extent(model, points)
+    camera, ground = _camera(model, poses, points, extent)
+    shapes: list[Shape] = []
+    links: list[Link] = []
+    heaviest = max((e.frame.mass for e in model.frame_entries if e.frame), default=0.0)
+    for entry in model.frame_entries[1:]:
+        frame = entry.frame
+        assert frame is not None
+        shapes += [_visual(v, entry.index) for v in frame.visuals]
+        if tree.has_visuals[tree.body[entry.index]]:
+            continue
+        if frame.mass > 0:
+            shapes.append(_mass(frame, entry.index, extent, heaviest))
+        start = tree.rod_start[entry.index]
+        if start is not None:
+            links.append(Link("rod", (start, entry.index), 0.010 * extent))
+    for run in tree.joints:
+        shapes_, links_ = _joint(model, tree, run, table, extent)
+        shapes += shapes_
+        links += links_
+    for element in model.elements:
+        if isinstance(element, (LinearSpring, LinearDamper, Distance)):
+            links += _stretched(model, element, points, extent)
+        elif isinstance(element, PointOnPlane):
+            side = 0.8 * extent
+            pose = _pose(_align_z(np.array(element.normal)), (0, 0, 0))
+            at = model.frame_index(element.plane)
+            shapes.append(Shape("plane", at, (side, side), pose, RAIL, "plane", alpha=0.35))
+        elif isinstance(element, PointToPoint):
+            at = model.frame_index(element.frame1)
+            shapes.append(Shape("sphere", at, (0.015 * extent,), color=DARK, role="joint"))
+    shapes = list(dict.fromkeys(shapes))  # two rows of one joint are one marker
+    arrows = [a for e in model.elements for a in _arrows(model, e, 0.012 * extent)]
+    named = tuple(e.index for e in model.frame_entries if e.name is not None)
+    return Scene(model, tuple(shapes), tuple(links), tuple(arrows), named, extent, camera, ground)
+
+
+class _Tree:
+    """Facts about the tree that decide what is drawn."""
+
+    def __init__(self, model: Model) -> None:
+        entries = model.frame_entries
+        n = len(entries)
+        children = [0] * n
+        for e in entries[1:]:
+            children[e.parent] += 1
+        used = {model.frame_index(getattr(el, f)) for el in model.elements for f in el.FRAMES}
+        # bodies: frames joined by constant transforms; body 0 is the ground
+        self.body = [0] * n
+        for e in entries[1:]:
+            assert e.frame is not None
+            self.body[e.index] = self.body[e.parent] if e.frame.variable is None else e.index
+        self.has_visuals = [False] * n
+        for e in entries[1:]:
+            assert e.frame is not None
+            if e.frame.visuals:
+                self.has_visuals[self.body[e.index]] = True
+
+        def plain(e: Any) -> bool:  # a constant frame that only leads on to the next
+            f = e.frame
+            constant = f.variable is None and not f.mass and not f.visuals
+            return constant and children[e.index] == 1 and e.index not in used and e.name is None
+
+        # rods: from the last frame that matters to the next one, within a moving body
+        origin = list(range(n))
+        offset = [False] * n  # is there a translation between origin and here?
+        self.rod_start: list[int | None] = [None] * n
+        for e in entries[1:]:
+            f = e.frame
+            assert f is not None
+            p = e.parent
+            if f.variable is not None:
+                continue
+            moved = _has_offset(f)
+            through = p if origin[p] == p or not plain(entries[p]) else origin[p]
+            carried = offset[p] if through != p else False
+            origin[e.index] = through if plain(e) else e.index
+            offset[e.index] = moved or carried
+            if not plain(e) and (moved or carried) and self.body[e.index] != 0:
+                self.rod_start[e.index] = through
+        # joints: runs of variable frames at one place
+        run_of: dict[int, int] = {}
+        self.joints: list[list[int]] = []
+        for e in entries[1:]:
+            f = e.frame
+            assert f is not None
+            if f.variable is None:
+                continue
+            above = entries[e.parent].frame
+            joined = e.parent in run_of and above is not None and not above.mass and not above.visuals
+            if joined and children[e.parent] == 1:
+                run_of[e.index] = run_of[e.parent]
+                self.joints[run_of[e.index]].append(e.index)
+            else:
+                run_of[e.index] = len(self.joints)
+                self.joints.append([e.index])
+        shown = {e.index for e in entries[1:] if e.frame and (e.frame.mass or e.frame.visuals)}
+        shown |= used | {i for i, s in enumerate(self.rod_start) if s is not None}
+        shown |= {s for s in self.rod_start if s is not None}
+        shown |= {run[0] for run in self.joints if self._is_hinge(entries, run)}
+        self.shown = sorted(shown - {0} or {0})
+
+    @staticmethod
+    def _is_hinge(entries: Any, run: list[int]) -> bool:
+        return all(entries[i].frame.transform[0] == "r" for i in run)
+
+
+def _has_offset(frame: Frame) -> bool:
+    if frame.transform == "se3":
+        return any(row[3] for row in frame.value[:3])  # type: ignore[index,union-attr,misc]
+    return frame.transform[0] == "t" and bool(frame.value)
+
+
+def _extent(model: Model, points: Array) -> float:
+    """Size of the mechanism: the middle over time of its diagonal, or the size of its bodies."""
+    diagonal = float(np.median(np.linalg.norm(np.ptp(points, axis=1), axis=-1)))
+    bodies = [diagonal]
+    for e in model.frame_entries[1:]:
+        assert e.frame is not None
+        if e.frame.mass > 0 and any(e.frame.inertia):
+            bodies.append(float(np.linalg.norm(_inertia_box(e.frame)[0])))
+        for v in e.frame.visuals:
+            bodies.append(_visual_size(v))
+    largest = max(bodies)
+    return largest if largest > 1e-9 else 1.0
+
+
+def _camera(model: Model, poses: Array, points: Array, extent: float) -> tuple[Camera, float]:
+    """Look at the plane of motion from the front when there is one, from a corner otherwise."""
+    gravity = sum((np.array(e.acceleration) for e in model.elements if isinstance(e, Gravity)), np.zeros(3))
+    cloud = points.reshape(-1, 3)
+    low, high = cloud.min(axis=0), cloud.max(axis=0)
+    normal = _plane_of_motion(model, poses)
+    if np.linalg.norm(gravity) > 0:
+        up = -gravity / np.linalg.norm(gravity)
+    else:
+        up = np.array([0.0, 1.0, 0.0]) if normal is not None and abs(normal[2]) > 0.9 else np.array([0.0, 0.0, 1.0])
+    if normal is not None and abs(normal @ up) < 0.5:
+        front = normal - (normal @ up) * up
+        front /= np.linalg.norm(front)
+        right = np.cross(up, front)
+        if right[np.argmax(np.abs(right))] < 0:  # the positive axis goes to the right
+            front, right = -front, -right
+        azimuth, elevation = 0.26, 0.16
+    else:
+        front = np.cross(np.roll(np.abs(up).round(), 1), up)
+        front = front / np.linalg.norm(front) if np.linalg.norm(front) > 0.1 else np.cross(up, [0.6, 0.8, 0.0])
+        front /= np.linalg.norm(front)
+        right = np.cross(up, front)
+        azimuth, elevation = 0.55, 0.32
+    if np.linalg.norm(high - low) <= 5 * extent:
+        target, radius, follow = (low + high) / 2, max(0.5 * float(np.linalg.norm(high - low)), 0.5 * extent), False
+    else:  # it runs away: keep to the start
+        target, radius, follow = points[0].mean(axis=0), 1.2 * extent, True
+    direction = math.cos(elevation) * (math.cos(azimuth) * front + math.sin(azimuth) * right) + math.sin(elevation) * up
+    ground = float(max((cloud @ up).min(), target @ up - 2.5 * extent) - 0.06 * extent)
+    position = target + 2.9 * radius * direction
+    return Camera(_triple(position), _triple(target), _triple(up), follow), ground
+
+
+def _plane_of_motion(model: Model, poses: Array) -> Array | None:
+    """The common axis of all rotations, when all translations are perpendicular to it; None for motion in space."""
+    turns: list[Array] = []
+    slides: list[Array] = []
+    for e in model.frame_entries[1:]:
+        if e.frame is not None and e.frame.variable is not None:
+            axis = poses[0, e.index, :3, "xyz".index(e.frame.transform[1])]
+            (turns if e.frame.transform[0] == "r" else slides).append(axis)
+            if e.frame.pitch:
+                slides.append(axis)
+    if not turns:
+        return None
+    normal: Array = turns[0]
+    in_plane = all(abs(normal @ a) > 1 - 1e-9 for a in turns) and all(abs(normal @ a) < 1e-9 for a in slides)
+    return normal if in_plane else None
+
+
+def _mass(frame: Frame, index: int, extent: float, heaviest: float) -> Shape:
+    """A box of the same inertia when there is one of sensible size, else a sphere that grows with the mass."""
+    if any(frame.inertia):
+        sides, axes = _inertia_box(frame)
+        if sides.max() <= 1.5 * extent and sides.min() > 0.02 * sides.max():
+            sides = np.maximum(sides, 0.015 * extent)
+            return Shape("box", index, tuple(float(s) for s in sides), _pose(axes, frame.com))
+    radius = 0.034 * extent * max((frame.mass / heaviest) ** (1 / 3), 0.35)
+    return Shape("sphere", index, (float(radius),), _pose(np.eye(3), frame.com))
+
+
+def _inertia_box(frame: Frame) -> tuple[Array, Array]:
+    """Sides (3,) and axes (3, 3) of the uniform box with the frame's mass and inertia."""
+    xx, yy, zz, xy, xz, yz = frame.inertia
+    if not (xy or xz or yz):
+        moments, axes = np.array([xx, yy, zz]), np.eye(3)
+    else:
+        moments, axes = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+        if np.linalg.det(axes) < 0:
+            axes[:, 0] *= -1
+    squares = 6.0 / frame.mass * (moments.sum() - 2.0 * moments)
+    return np.sqrt(np.maximum(squares, 0.0)), axes
+
+
+def _joint(model: Model, tree: _Tree, run: list[int], q: Array, extent: float) -> tuple[list[Shape], list[Link]]:
+    """A pin for a hinge, a ball for several rotations, a rail or a telescope for a slider, nothing for the rest."""
+    entries = model.frame_entries
+    first, last = entries[run[0]], entries[run[-1]]
+    frames = [f for f in (entries[i].frame for i in run) if f is not None]
+    parent_body = tree.body[first.parent]
+    if tree.has_visuals[parent_body] or tree.has_visuals[tree.body[last.index]]:
+        return [], []
+    grounded = parent_body == 0
+    kinds = [f.transform for f in frames]
+    axis = np.eye(3)["xyz".index(kinds[0][1])]
+    big = 1.35 if grounded else 1.0
+    if all(k[0] == "r" for k in kinds):
+        if len(run) == 1:
+            size = (0.017 * extent * big, 0.055 * extent * big)
+            return [Shape("cylinder", last.index, size, _pose(_align_z(axis), (0, 0, 0)), DARK, "joint")], []
+        return [Shape("sphere", last.index, (0.018 * extent * big,), color=DARK, role="joint")], []
+    if len(run) == 1:
+        if not grounded:
+            return [], [Link("rod", (first.parent, last.index), 0.006 * extent, STEEL)]
+        values = q.T[model.index(frames[0].variable or "")]
+        low, high = float(values.min()), float(values.max())
+        if high - low > 20 * extent:
+            return [], []
+        size = (0.006 * extent, (high - low) + 0.9 * extent)
+        pose = _pose(_align_z(axis), axis * (low + high) / 2)
+        return [Shape("cylinder", first.parent, size, pose, RAIL, "rail")], []
+    return [], []
+
+
+def _stretched(model: Model, element: Any, points: Array, extent: float) -> list[Link]:
+    ends = (model.frame_index(element.frame1), model.frame_index(element.frame2))
+    if isinstance(element, LinearSpring):
+        turns = int(np.clip(round(18 * element.rest_length / extent), 6, 14))
+        return [Link("spring", ends, 0.028 * extent, SPRING, turns=turns)]
+    if isinstance(element, LinearDamper):
+        return [
+            Link("damper", ends, 0.006 * extent, STEEL),
+            Link("damper", ends, 0.020 * extent, DARK, span=(0.1, 0.5)),
+        ]
+    if isinstance(element.length, float):
+        return [Link("rod", ends, 0.008 * extent, STEEL)]
+    return [Link("string", ends, 0.0035 * extent, STRING)]
+
+
+def _arrows(model: Model, element: Any, radius: float) -> list[Arrow]:
+    found: list[tuple[str, int, tuple[Any, ...], str]] = []
+    if isinstance(element, Wrench):
+        at = model.frame_index(element.frame)
+        found = [("force", at, element.force, element.axes), ("torque", at, element.torque, element.axes)]
+    elif isinstance(element, ConfigForce):
+        # the axis of a joint is the same seen from both of its sides
+        for e in model.frame_entries[1:]:
+            if e.frame is not None and e.frame.variable == element.variable:
+                parts = [element.input if c == e.frame.transform[1] else 0.0 for c in "xyz"]
+                found = [("force" if e.frame.transform[0] == "t" else "torque", e.index, tuple(parts), "body")]
+    out = []
+    for kind, at, parts3, axes in found:
+        if any(isinstance(p, str) or p for p in parts3):
+            values = tuple(model.input_index(p) if isinstance(p, str) else float(p) for p in parts3)
+            flags = tuple(isinstance(p, str) for p in parts3)
+            out.append(Arrow(kind, at, values, flags, axes, radius))  # type: ignore[arg-type]
+    return out
+
+
+def _visual(visual: Visual, index: int) -> Shape:
+    pose = visual.pose if visual.pose is not None else _IDENTITY
+    color = _triple(visual.color[:3]) if visual.color is not None else None
+    alpha = float(visual.color[3]) if visual.color is not None and len(visual.color) > 3 else 1.0
+    need = {"sphere": 1, "box": 3, "cylinder": 2, "capsule": 2, "mesh": 0}.get(visual.kind)
+    if need is None:
+        raise ModelError(f"unknown kind of visual {visual.kind!r}", culprit=visual.kind)
+    if len(visual.size) < need:
+        raise ModelError(f"a visual {visual.kind!r} needs {need} sizes, not {len(visual.size)}", culprit=visual.kind)
+    size = tuple(float(s) for s in visual.size)
+    if visual.kind == "mesh":
+        size = (1.0, 1.0, 1.0) if not size else size * 3 if len(size) == 1 else size
+    return Shape(visual.kind, index, size, pose, color, "visual", visual.mesh, alpha)
+
+
+def _visual_size(visual: Visual) -> float:
+    if visual.kind == "mesh":
+        mesh = load_mesh(visual.mesh or "")
+        if mesh is None:
+            return 0.0
+        scale = np.array(visual.size or (1.0,)).ravel()
+        return float(np.linalg.norm(np.ptp(mesh[0], axis=0) * scale))
+    if visual.kind == "box":
+        return float(np.linalg.norm(visual.size))
+    return 2.0 * visual.size[0] + (visual.size[1] if len(visual.size) > 1 else 0.0)
+
+
+@lru_cache(maxsize=256)
+def load_mesh(path: str) -> tuple[Array, NDArray[np.int64]] | None:
+    """Vertices (V, 3) and triangles (F, 3) of a mesh file (STL, OBJ, GLB ... through trimesh), None if unreadable."""
+    import trimesh
+
+    try:
+        mesh: Any = trimesh.load(path, force="mesh")
+        vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int64)
+    except Exception:  # a missing or broken picture must never stop a simulation from being seen
+        return None
+    return (vertices, faces) if len(faces) and np.isfinite(vertices).all() else None
+
+
+# ---- triangles ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def triangles(kind: str, turns: int = 8, wire: float = 0.16) -> tuple[Array, NDArray[np.int64]]:
+    """Unit solids: sphere (radius 1), box (side 1), cylinder (radius 1, z in 0..1), cone (as cylinder), coil.
+
+    The coil winds about z from 0 to 1 with radius 1. Returns vertices (V, 3), triangles (F, 3).
+
+    >>> triangles("box")[1].shape
+    (12, 3)
+    """
+    if kind == "box":
+        v = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
+        f = [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1]]
+        f += [[2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3]]
+        return v, np.array(f)
+    if kind == "sphere":
+        th, ph = np.meshgrid(np.linspace(0, np.pi, 17), np.linspace(0, 2 * np.pi, 25), indexing="ij")
+        v = np.stack([np.sin(th) * np.cos(ph), np.sin(th) * np.sin(ph), np.cos(th)], axis=-1)
+        return v.reshape(-1, 3), _grid_faces(17, 25)
+    if kind in ("cylinder", "cone"):
+        ph = np.linspace(0, 2 * np.pi, 25)
+        ring = np.stack([np.cos(ph), np.sin(ph), 0 * ph], axis=-1)
+        top = ring * [1, 1, 0] * (kind == "cylinder") + [0, 0, 1]
+        rows = np.stack([ring * 0, ring, top, top * [0, 0, 1]])
+        return rows.reshape(-1, 3), _grid_faces(4, 25)
+    if kind == "coil":
+        n, m = 16 * turns + 1, 7
+        s = np.linspace(0, 1, n)
+        lead = 0.12  # straight ends
+        t = np.clip((s - lead) / (1 - 2 * lead), 0, 1)
+        r = np.clip(np.minimum(s, 1 - s) / lead, 0, 1)
+        angle = 2 * np.pi * turns * t
+        radial = np.stack([np.cos(angle), np.sin(angle), 0 * s], axis=-1)
+        centre = radial * r[:, None] + np.stack([0 * s, 0 * s, s], axis=-1)
+        a = np.linspace(0, 2 * np.pi, m)
+        side = wire * np.cos(a)[None, :, None] * radial[:, None, :]
+        # the wire is thin along the axis too; 0.1 looks round at usual lengths
+        rise = wire * 0.1 * np.sin(a)[None, :, None] * np.array([0.0, 0.0, 1.0])
+        return (centre[:, None] + side + rise).reshape(-1, 3), _grid_faces(n, m)
+    raise ValueError(f"no such solid: {kind!r}")
+
+
+def _grid_faces(rows: int, columns: int) -> NDArray[np.int64]:
+    i, j = np.meshgrid(np.arange(rows - 1), np.arange(columns - 1), indexing="ij")
+    a = (i * columns + j).ravel()
+    b, c, d = a + 1, a + columns + 1, a + columns
+    return np.concatenate([np.stack([a, d, c], axis=-1), np.stack([a, c, b], axis=-1)])
+
+
+# ---- small helpers --------------------------------------------------------------------------------------------------
+
+
+def rgb(color: str) -> Color:
+    """'#rrggbb' -> (r, g, b) in 0..1.
+
+    >>> rgb("#ff0000")
+    (1.0, 0.0, 0.0)
+    """
+    return _triple([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+
+
+def tinted(part: Shape | Link, tint: Color, overlay: bool) -> Color:
+    """The colour of a part for a trajectory of colour `tint`; in an overlay every part shows whose it is."""
+    own = part.color
+    if own is None:
+        if isinstance(part, Link) and not overlay:
+            return STEEL
+        own = tint
+        share = 0.25 if isinstance(part, Link) else 0.0
+    else:
+        share = 0.0
+        if overlay and not (isinstance(part, Shape) and part.role in ("rail", "plane")):
+            own = _triple(0.35 * np.array(own) + 0.65 * np.array(tint))
+    return _triple((1 - share) * np.array(own) + share)
+
+
+def between(a: Array, b: Array) -> tuple[Array, Array]:
+    """Rotation (..., 3, 3) whose z axis points from a to b, and the distance (...)."""
+    d = b - a
+    length = np.linalg.norm(d, axis=-1)
+    z = np.where(length[..., None] > 1e-12, d / np.maximum(length, 1e-12)[..., None], np.array([0.0, 0.0, 1.0]))
+    helper = np.where(np.abs(z[..., :1]) < 0.9, np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    x = np.cross(helper, z)
+    x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    return np.stack([x, np.cross(z, x), z], axis=-1), length
+
+
+def quaternions(rotation: Array) -> Array:
+    """Rotation matrices (..., 3, 3) -> unit quaternions (..., 4) as w, x, y, z.
+
+    >>> quaternions(np.eye(3)).tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    m = np.asarray(rotation, dtype=float)
+    xx, yy, zz = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
+    # the largest of the four squares keeps the division safe
+    squares = np.stack([1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz], axis=-1)
+    pick = np.argmax(squares, axis=-1)
+    k = np.zeros((*m.shape[:-2], 4, 4))
+    a, b, c = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
+    d, e, f = m[..., 0, 1] + m[..., 1, 0], m[..., 0, 2] + m[..., 2, 0], m[..., 1, 2] + m[..., 2, 1]
+    for i, row in enumerate(
+        ((squares[..., 0], a, b, c), (a, squares[..., 1], d, e), (b, d, squares[..., 2], f), (c, e, f, squares[..., 3]))
+    ):
+        k[..., i, :] = np.stack(row, axis=-1)
+    q = np.take_along_axis(k, pick[..., None, None], axis=-2)[..., 0, :]
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def _align_z(direction: Array) -> Array:
+    return between(np.zeros(3), np.asarray(direction, dtype=float))[0]
+
+
+def _pose(rotation: Array, origin: Sequence[float] | Array) -> Pose:
+    rows = [tuple(float(x) for x in (*rotation[i], origin[i])) for i in range(3)]
+    return (*rows, (0.0, 0.0, 0.0, 1.0))
+
+
+def _triple(v: Any) -> tuple[float, float, float]:
+    return (float(v[0]), float(v[1]), float(v[2]))
