@@ -34,8 +34,10 @@ class Element:
 
     def _number(self, value: Any, what: str) -> float:
         try:
+            if isinstance(value, (str, bytes, bool)):  # float() would accept them; a quoted number is a slip
+                raise TypeError
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"{self.label}: {what} must be a number, not {value!r}", culprit=self.label) from None
         if not math.isfinite(number):
             raise ModelError(f"{self.label}: {what} is not finite ({number})", culprit=self.label)
@@ -43,10 +45,28 @@ class Element:
 
     def _vector(self, value: Any, what: str) -> tuple[float, float, float]:
         try:
+            if isinstance(value, (str, Mapping)):
+                raise TypeError
             x, y, z = value
         except (TypeError, ValueError):
             raise ModelError(f"{self.label}: {what} needs three numbers", culprit=self.label) from None
         return (self._number(x, what), self._number(y, what), self._number(z, what))
+
+    def _pairs(self, given: Any) -> tuple[tuple[str, float], ...]:
+        """{variable: coefficient} or pairs of them; every variable at most once."""
+        kind = type(self).__name__
+        try:
+            pairs = [(k, v) for k, v in (given.items() if isinstance(given, Mapping) else given)]
+        except (TypeError, ValueError):
+            raise ModelError(f"{kind}: coefficients must be {{variable: number}}", culprit=kind) from None
+        terms: dict[str, float] = {}
+        for name, value in pairs:
+            if not isinstance(name, str) or not name:
+                raise ModelError(f"{kind}: a coefficient needs the name of a variable, not {name!r}", culprit=kind)
+            if name in terms:
+                raise ModelError(f"{kind}: variable '{name}' has two coefficients", culprit=name)
+            terms[name] = self._number(value, f"coefficient of '{name}'")
+        return tuple(terms.items())
 
     def _set(self, **fields: Any) -> None:
         for key, value in fields.items():
@@ -80,6 +100,10 @@ class Gravity(Element):
     def __post_init__(self) -> None:
         self._set(acceleration=self._vector(self.acceleration, "acceleration"))
         if self.masses is not None:
+            if isinstance(self.masses, str) or not isinstance(self.masses, Sequence):
+                raise ModelError(f"{self.label}: masses must be a list of frame names", culprit=self.label)
+            if len(set(map(str, self.masses))) < len(self.masses):
+                raise ModelError(f"{self.label}: a frame appears twice in masses {self.masses!r}", culprit=self.label)
             self._set(masses=tuple(self.masses))
 
 
@@ -190,11 +214,7 @@ class Damping(Element):
     coefficients: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        pairs = self.coefficients.items() if isinstance(self.coefficients, Mapping) else self.coefficients
-        self._set(
-            default=self._number(self.default, "coefficient"),
-            coefficients=tuple((str(k), self._number(v, f"coefficient of '{k}'")) for k, v in pairs),
-        )
+        self._set(default=self._number(self.default, "coefficient"), coefficients=self._pairs(self.coefficients))
 
     def coefficient(self, variable: str) -> float:
         """The coefficient that acts on a variable."""
@@ -242,6 +262,8 @@ class Wrench(Element):
             )
         for what in ("force", "torque"):
             parts = getattr(self, what)
+            if hasattr(parts, "tolist"):
+                parts = parts.tolist()
             if isinstance(parts, str) or not isinstance(parts, Sequence) or len(parts) != 3:
                 raise ModelError(f"{self.label}: {what} needs three components", culprit=self.label)
             self._set(**{what: tuple(c if isinstance(c, str) else self._number(c, what) for c in parts)})
@@ -270,7 +292,12 @@ class Distance(Element):
     FRAMES: ClassVar[tuple[str, ...]] = ("frame1", "frame2")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.length, (str, Kinematic)):
+        if isinstance(self.length, Kinematic):
+            if not isinstance(self.length.name, str) or not self.length.name:
+                raise ModelError(
+                    f"{self.label}: the name of a Kinematic must be a non-empty string", culprit=self.label
+                )
+        elif not isinstance(self.length, str):
             length = self._number(self.length, "length")
             if length <= 0:
                 raise ModelError(f"{self.label}: length must be positive (for 0 use PointToPoint)", culprit=self.label)
@@ -306,6 +333,10 @@ class PointToPoint(Element):
                     f"{self.label}: directions must be letters of 'xyz' or vectors, not {given!r}", culprit=self.label
                 )
             given = [_NAMED[c] for c in given]
+        if hasattr(given, "tolist"):
+            given = given.tolist()
+        if not isinstance(given, Sequence):
+            raise ModelError(f"{self.label}: directions must be letters of 'xyz' or vectors", culprit=self.label)
         vectors = tuple(self._vector(n, "direction") for n in given)
         if not vectors or any(not any(n) for n in vectors):
             raise ModelError(f"{self.label}: directions must be non-zero vectors", culprit=self.label)
@@ -351,15 +382,14 @@ class LinearRelation(Element):
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        pairs = self.coefficients.items() if isinstance(self.coefficients, Mapping) else self.coefficients
-        terms = tuple((str(k), self._number(v, f"coefficient of '{k}'")) for k, v in pairs)
+        terms = self._pairs(self.coefficients)
         if not terms or not any(v for _, v in terms):
             raise ModelError("LinearRelation needs a non-zero coefficient", culprit="LinearRelation")
         self._set(coefficients=terms, offset=self._number(self.offset, "offset"))
 
     @property
     def label(self) -> str:
-        return f"LinearRelation({', '.join(k for k, _ in self.coefficients)})"
+        return f"LinearRelation({', '.join(str(k) for k, _ in dict(self.coefficients).items())})"
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import ModelError
@@ -39,8 +39,12 @@ class Kinematic:
 class Visual:
     """A shape drawn with a frame; never seen by the dynamics.
 
-    `kind` is one of "sphere" (size = (radius,)), "box" (full side lengths), "cylinder" and "capsule" (radius, length
-    along z), "mesh" (size = scale factors, `mesh` = file path). `pose` is a 4x4 transform from the frame.
+    `kind` is one of "sphere" (size = (radius,)), "box" (full side lengths), "ellipsoid" (half axes), "cylinder" and
+    "capsule" (radius, length along z; a capsule's caps come on top), "mesh" (size = scale factors, default 1; `mesh` =
+    file path). `pose` is a 4x4 transform from the frame. `color` is (r, g, b) or (r, g, b, a), each from 0 to 1.
+
+    >>> Visual("box", (1, 2, 3)).size
+    (1.0, 2.0, 3.0)
     """
 
     kind: str
@@ -49,13 +53,38 @@ class Visual:
     color: tuple[float, ...] | None = None
     mesh: str | None = None
 
+    def __post_init__(self) -> None:
+        label = f"visual {self.kind!r}"
+        if not isinstance(self.kind, str) or self.kind not in _SIZES:
+            raise ModelError(f"{label}: kind must be one of {', '.join(_SIZES)}", culprit=label)
+        size = _numbers(self.size, "size", label)
+        if len(size) not in _SIZES[self.kind]:
+            wanted = " or ".join(map(str, _SIZES[self.kind]))
+            raise ModelError(f"{label}: size needs {wanted} numbers, got {len(size)}", culprit=label)
+        if self.kind != "mesh" and min(size) < 0:
+            raise ModelError(f"{label}: a size is negative", culprit=label)
+        if (self.kind == "mesh") != (isinstance(self.mesh, str) and self.mesh != ""):
+            raise ModelError(f"{label}: the path `mesh` belongs to kind 'mesh' and only there", culprit=label)
+        object.__setattr__(self, "size", size)
+        if self.pose is not None:
+            object.__setattr__(self, "pose", _matrix4(self.pose, label))
+        if self.color is not None:
+            color = _numbers(self.color, "color", label)
+            if len(color) not in (3, 4):
+                raise ModelError(f"{label}: color needs 3 or 4 numbers, got {len(color)}", culprit=label)
+            object.__setattr__(self, "color", color)
 
-@dataclass(frozen=True)
+
+_SIZES = {"sphere": (1,), "box": (3,), "ellipsoid": (3,), "cylinder": (2,), "capsule": (2,), "mesh": (0, 3)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Frame:
     """One frame of the tree; build it with `tx` ... `rz`, `se3` or a joint helper, not by hand.
 
     `mass` sits at `com` (frame axes); `inertia` is (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) about that point, in frame axes.
-    `pitch` (length per radian) turns a rotation into a screw motion along the same axis.
+    `pitch` (length per radian) turns a rotation into a screw motion along the same axis. Frames compare, hash and pickle
+    by value, with all frames below them, however deep the chain.
     """
 
     transform: str
@@ -66,7 +95,7 @@ class Frame:
     inertia: tuple[float, ...] = (0.0,) * 6
     com: tuple[float, float, float] = (0.0, 0.0, 0.0)
     pitch: float = 0.0
-    visuals: tuple[Visual, ...] = field(default=(), compare=True)
+    visuals: tuple[Visual, ...] = ()
 
     @property
     def variable(self) -> str | None:
@@ -91,11 +120,84 @@ class Frame:
         """
         return replace(self, children=self.children + tuple(children))
 
+    # the generated methods of a dataclass recurse into children and overflow the stack on long chains
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Frame) and flatten((self,)) == flatten((other,)))
+
+    def __hash__(self) -> int:
+        return hash(flatten((self,)))
+
+    def __reduce__(self) -> Any:
+        return (_only_root, (flatten((self,)),))
+
+    def __repr__(self) -> str:
+        parts: list[str] = []
+        stack: list[Frame | str] = [self]
+        while stack:
+            top = stack.pop()
+            if isinstance(top, str):
+                parts.append(top)
+                continue
+            parts.append(f"{top.transform}({top.value!r}")
+            stack.append("".join(f", {k}={v!r}" for k, v in top._options()) + ")")
+            for child in reversed(top.children):
+                stack += [child, ", "]
+        return "".join(parts)
+
+    def _options(self) -> list[tuple[str, Any]]:
+        """Fields besides transform, value and children that differ from their defaults."""
+        return [(f.name, getattr(self, f.name)) for f in fields(self)[3:] if getattr(self, f.name) != f.default]
+
+
+Row = tuple[Any, ...]
+
+
+def flatten(roots: Sequence[Frame]) -> tuple[Row, ...]:
+    """The forest as rows (index of the parent row or -1, then the fields of the frame without children), preorder.
+
+    >>> [row[:3] for row in flatten([tx("x", rz("a"))])]
+    [(-1, 'tx', 'x'), (0, 'rz', 'a')]
+    """
+    rows: list[Row] = []
+    stack = [(root, -1) for root in reversed(roots)]
+    while stack:
+        f, parent = stack.pop()
+        stack.extend((child, len(rows)) for child in reversed(f.children))
+        rows.append((parent, f.transform, f.value, f.name, f.mass, f.inertia, f.com, f.pitch, f.visuals))
+    return tuple(rows)
+
+
+def unflatten(rows: Sequence[Row]) -> tuple[Frame, ...]:
+    """The inverse of `flatten`.
+
+    >>> unflatten(flatten([tx("x", rz("a"))]))[0].children[0].variable
+    'a'
+    """
+    below: list[list[Frame]] = [[] for _ in range(len(rows) + 1)]  # children of row i; the last entry takes the roots
+    for i in range(len(rows) - 1, -1, -1):  # parents come before children, so the reverse order builds bottom up
+        parent, transform, value, *rest = rows[i]
+        below[parent].append(Frame(transform, value, tuple(reversed(below[i])), *rest))
+    return tuple(reversed(below[-1]))
+
+
+def _only_root(rows: Sequence[Row]) -> Frame:
+    return unflatten(rows)[0]
+
+
+def _numbers(values: Any, what: str, label: str) -> tuple[float, ...]:
+    rows = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(rows, (list, tuple)):
+        raise ModelError(f"{label}: {what} must be a sequence of numbers, not {values!r}", culprit=label)
+    return tuple(_finite(x, what, label) for x in rows)
+
 
 def _finite(value: Any, what: str, label: str) -> float:
     try:
+        if isinstance(value, (str, bytes, bool)):  # float() would accept them; a quoted number is a slip
+            raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{label}: {what} must be a number, not {value!r}", culprit=label) from None
     if not math.isfinite(number):
         raise ModelError(f"{label}: {what} is not finite ({number})", culprit=label)
@@ -153,12 +255,15 @@ def _frame(
         if len(mass) != 4 or inertia is not None:
             raise ModelError(f"{label}: mass must be a number or (m, Ixx, Iyy, Izz)", culprit=label)
         mass, inertia = mass[0], mass[1:]
-    centre = tuple(_finite(x, "centre of mass", label) for x in com)
+    centre = _numbers(com, "centre of mass", label)
     if len(centre) != 3:
         raise ModelError(f"{label}: centre of mass needs three coordinates", culprit=label)
     pitch = _finite(pitch, "pitch", label)
     if pitch and not transform.startswith("r"):
         raise ModelError(f"{label}: only a rotation can have a pitch", culprit=label)
+    for visual in visuals:
+        if not isinstance(visual, Visual):
+            raise ModelError(f"{label}: visuals must be Visual values, not {type(visual).__name__}", culprit=label)
     return Frame(
         transform,
         value,
@@ -174,7 +279,8 @@ def _frame(
 
 def _matrix4(value: Any, label: str) -> Matrix4:
     rows = value.tolist() if hasattr(value, "tolist") else value
-    if not isinstance(rows, (list, tuple)) or len(rows) not in (3, 4) or any(len(r) != 4 for r in rows):
+    good = isinstance(rows, (list, tuple)) and len(rows) in (3, 4)
+    if not good or any(not isinstance(r, (list, tuple)) or len(r) != 4 for r in rows):
         raise ModelError(f"{label}: a fixed transform is a 4x4 (or 3x4) matrix", culprit=label)
     m = [[_finite(x, "transform entry", label) for x in r] for r in rows]
     if len(m) == 4 and m[3] != [0.0, 0.0, 0.0, 1.0]:

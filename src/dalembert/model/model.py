@@ -1,7 +1,8 @@
 """Model: a checked, immutable mechanism: a tree of frames plus elements, with all names resolved to indices.
 
 Order of variables: dynamic ones first, in the order in which the tree is walked (parents before children), then kinematic
-ones in the same order, then kinematic ones that only elements mention (string lengths).
+ones in the same order, then kinematic ones that only elements mention (string lengths). `Model(..., variables=...)` gives
+another order to the dynamic and to the kinematic ones.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ..errors import ModelError
 from . import elements as el
 from .elements import WORLD, Element
-from .frames import Frame, Kinematic
+from .frames import Frame, Kinematic, Row, flatten, unflatten
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,26 @@ class FrameEntry:
 class Model:
     """A mechanism. Arguments: root `frames` (children of the world), `elements`, an optional `name`.
 
+    `variables` (optional) lists all variables in the order that q shall have, dynamic ones first.
+
     >>> from dalembert import Gravity, Model, rx, tz
     >>> pendulum = Model([rx("theta", tz(-1.0, name="bob", mass=1.0))], [Gravity((0, 0, -9.8))])
     >>> pendulum.nq, pendulum.variables
     (1, ('theta',))
     """
 
-    def __init__(self, frames: Frame | Sequence[Frame], elements: Iterable[Element] = (), name: str = "model") -> None:
+    def __init__(
+        self,
+        frames: Frame | Sequence[Frame],
+        elements: Iterable[Element] = (),
+        name: str = "model",
+        *,
+        variables: Sequence[str] | None = None,
+    ) -> None:
+        if not isinstance(frames, Frame) and (isinstance(frames, str) or not isinstance(frames, Iterable)):
+            raise ModelError(f"frames must be Frame values, not {frames!r}", culprit="frames")
+        if isinstance(elements, str) or not isinstance(elements, Iterable):
+            raise ModelError(f"elements must be a list of Element values, not {elements!r}", culprit="elements")
         roots = (frames,) if isinstance(frames, Frame) else tuple(frames)
         for root in roots:
             if not isinstance(root, Frame):
@@ -49,7 +65,7 @@ class Model:
         for element in given:
             if not isinstance(element, Element):
                 raise ModelError(f"elements must be Element values, not {type(element).__name__}", culprit=str(element))
-        self._index_variables(given)
+        self._index_variables(given, variables)
         self._index_inputs(given)
         self._check_masses()
         self._elements = given
@@ -164,7 +180,7 @@ class Model:
     # ---- values
 
     def _key(self) -> Any:
-        return (self._frames, self._elements, self._name)
+        return (flatten(self._frames), self._elements, self._name, self._variables)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._key() == other._key()
@@ -173,7 +189,7 @@ class Model:
         return hash(self._key())
 
     def __reduce__(self) -> Any:
-        return (Model, (self._frames, self._elements, self._name))
+        return (_rebuild, (flatten(self._frames), self._elements, self._name, self._variables))
 
     def __repr__(self) -> str:
         head = f"Model {self._name!r}: {self.nd} dynamic, {self.nk} kinematic, {self.nu} inputs, {self.nc} constraints"
@@ -195,9 +211,9 @@ class Model:
             index[entry.name] = entry.index
         self._frame_index = index
 
-    def _index_variables(self, elements: tuple[Element, ...]) -> None:
-        dynamic: list[str] = []
-        kinematic: list[str] = []
+    def _index_variables(self, elements: tuple[Element, ...], order: Sequence[str] | None) -> None:
+        dynamic: dict[str, None] = {}  # dictionaries keep the order and find a name at once
+        kinematic: dict[str, None] = {}
         for entry in self._entries[1:]:
             assert entry.frame is not None
             variable = entry.frame.variable
@@ -207,14 +223,15 @@ class Model:
                 raise ModelError(
                     f"{entry.frame.label}: variable '{variable}' already drives another frame", culprit=variable
                 )
-            (kinematic if isinstance(entry.frame.value, Kinematic) else dynamic).append(variable)
+            (kinematic if isinstance(entry.frame.value, Kinematic) else dynamic)[variable] = None
         for e in elements:
             if isinstance(e, el.Distance) and isinstance(e.length, Kinematic):
                 if e.length.name in dynamic:
                     raise ModelError(f"{e.label}: '{e.length.name}' is a dynamic variable", culprit=e.length.name)
-                if e.length.name not in kinematic:
-                    kinematic.append(e.length.name)
+                kinematic.setdefault(e.length.name)
         self._variables = (*dynamic, *kinematic)
+        if order is not None:
+            self._variables = _reordered(order, dynamic, kinematic)
         self._nd = len(dynamic)
         self._variable_index = {v: i for i, v in enumerate(self._variables)}
 
@@ -264,7 +281,7 @@ class Model:
             if isinstance(e, (el.Damping, el.LinearRelation)):
                 for name, _ in e.coefficients:
                     self._known(e, "variable", name, self._variable_index)
-                    if isinstance(e, el.Damping) and name in self.kinematic:
+                    if isinstance(e, el.Damping) and self._variable_index[name] >= self._nd:
                         raise ModelError(f"Damping: '{name}' is kinematic, no force acts on it", culprit=name)
             if isinstance(e, el.ConfigForce) and e.variable in self.kinematic:
                 raise ModelError(f"{e.label}: '{e.variable}' is kinematic, no force acts on it", culprit=e.variable)
@@ -287,10 +304,8 @@ class Model:
             )
 
     def _known(self, element: Element, kind: str, name: Any, table: dict[str, int]) -> None:
-        if name not in table:
-            raise ModelError(
-                f"{element.label}: unknown {kind} {name!r}{_nearest(name, table)}", culprit=str(name)
-            )
+        if not isinstance(name, str) or name not in table:
+            raise ModelError(f"{element.label}: unknown {kind} {name!r}{_nearest(name, table)}", culprit=str(name))
 
     def path(self, frame: int | str) -> tuple[str, ...]:
         """Names of the variables that move a frame, from the root down."""
@@ -321,6 +336,32 @@ class Model:
         return tuple(v for v in self._variables if v in used)
 
 
+def _rebuild(rows: tuple[Row, ...], elements: tuple[Element, ...], name: str, variables: tuple[str, ...]) -> Model:
+    return Model(unflatten(rows), elements, name, variables=variables)
+
+
+def _reordered(order: Sequence[str], dynamic: Iterable[str], kinematic: Iterable[str]) -> tuple[str, ...]:
+    """The order that the user asks for, after checking that it lists every variable once, dynamic ones first."""
+    if isinstance(order, str) or not isinstance(order, Sequence):
+        raise ModelError("variables must be a list of names", culprit="variables")
+    known = {name: kind for kind, names in enumerate((dynamic, kinematic)) for name in names}
+    seen: set[str] = set()
+    for name in order:
+        if not isinstance(name, str) or name not in known:
+            raise ModelError(f"variables: unknown variable {name!r}{_nearest(name, known)}", culprit=str(name))
+        if name in seen:
+            raise ModelError(f"variables: '{name}' is listed twice", culprit=name)
+        seen.add(name)
+    for name in known:
+        if name not in seen:
+            raise ModelError(f"variables: '{name}' is missing", culprit=name)
+    kinds = [known[name] for name in order]
+    if kinds != sorted(kinds):
+        culprit = order[kinds.index(1)]
+        raise ModelError(f"variables: kinematic '{culprit}' stands before a dynamic variable", culprit=culprit)
+    return tuple(order)
+
+
 def _walk(roots: tuple[Frame, ...]) -> Iterator[FrameEntry]:
     """Preorder without recursion: deep chains must not overflow Python's stack."""
     yield FrameEntry(0, -1, WORLD, None)
@@ -334,11 +375,12 @@ def _walk(roots: tuple[Frame, ...]) -> Iterator[FrameEntry]:
 
 
 def _check_inertia(frame: Frame) -> None:
+    """Positive semidefinite. The triangle inequality is not asked for: planar models often give one moment only."""
     xx, yy, zz, xy, xz, yz = frame.inertia
-    tol = 1e-9 * (abs(xx) + abs(yy) + abs(zz) + abs(xy) + abs(xz) + abs(yz))
-    minors = (xx, yy, zz, xx * yy - xy * xy, xx * zz - xz * xz, yy * zz - yz * yz)
-    det = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
-    if min(minors[:3]) < -tol or min(minors[3:]) < -tol * (tol or 1) * 1e9 or det < -(tol**3) * 1e27:
+    lowest = min(xx, yy, zz)
+    if xy or xz or yz:
+        lowest = float(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[0])
+    if lowest < -1e-9 * max(abs(x) for x in frame.inertia):
         raise ModelError(f"{frame.label}: inertia {frame.inertia} is not positive semidefinite", culprit=frame.label)
 
 

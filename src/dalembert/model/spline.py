@@ -29,8 +29,10 @@ class Spline:
 
     def __init__(self, points: Sequence[Sequence[float]]) -> None:
         try:
+            if any(isinstance(x, (str, bytes, bool)) for row in points for x in row):
+                raise TypeError
             table = tuple(tuple(float(x) for x in row) for row in points)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError("spline points must be rows of numbers", culprit="spline") from None
         if len(table) < 2:
             raise ModelError("a spline needs at least two points", culprit="spline")
