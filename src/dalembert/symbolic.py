@@ -1,8 +1,8 @@
 """Symbolic: a Model written out in CasADi, straight from the definitions.
 
-No recursion for speed, no trick: poses are products of 4x4 transforms, kinetic energy is the sum over bodies, generalized
-forces are gradients of virtual power. It is the base of `direct/` and of user elements, and what the compiled core is
-checked against.
+No recursion for speed, no trick: poses are products of 4x4 transforms, kinetic energy is the sum over bodies,
+generalized forces are gradients of virtual power. It is the base of `direct/` and of user elements, and what the
+compiled core is checked against.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class Symbolic:
 
     def _kinetic(self) -> Any:
         ca = self._ca
-        bodies = [e for e in self.model.frame_entries[1:] if e.frame.mass or any(e.frame.inertia)]
+        entries: Any = self.model.frame_entries[1:]  # only the world has no frame
+        bodies = [e for e in entries if e.frame.mass or any(e.frame.inertia)]
         if not bodies:
             return ca.SX(0)
         # one sweep of differentiation for all poses together: they share their ancestors
@@ -163,7 +164,8 @@ class Symbolic:
         if isinstance(e, el.Gravity):
             chosen = None if e.masses is None else {self.model.frame_index(name) for name in e.masses}
             energy = ca.SX(0)
-            for entry in self.model.frame_entries[1:]:
+            entries: Any = self.model.frame_entries[1:]
+            for entry in entries:
                 if entry.frame.mass and (chosen is None or entry.index in chosen):
                     energy -= entry.frame.mass * ca.dot(ca.DM(list(e.acceleration)), self._centre(entry))
             return energy
@@ -310,7 +312,7 @@ def spline_integral(spline: Spline, x: Any) -> Any:
 
 
 def _piecewise(x: Any, knots: Any, ends: Any, coefficients: Any) -> Any:
-    """Polynomial in x - ends[i] on the i-th interval between knots: choose the constants first, evaluate one polynomial."""
+    """Polynomial in x - ends[i] on the i-th interval between knots: choose the constants, evaluate one polynomial."""
     import casadi as ca
 
     inside = []
