@@ -184,7 +184,7 @@ class Tape:
 
 def _builders(ca: Any) -> dict[str, Callable[..., Any]]:
     """How each operation is written in CasADi."""
-    same = {name: getattr(ca, name.lower()) for name in _UNARY | _BINARY if hasattr(ca, name.lower())}
+    same = {name: getattr(ca, name.lower(), None) for name in _UNARY | _BINARY}
     return same | {
         "ASSIGN": lambda a: a,
         "ADD": lambda a, b: a + b,
@@ -203,6 +203,7 @@ def _builders(ca: Any) -> dict[str, Callable[..., Any]]:
         "NOT": ca.logic_not,
         "AND": ca.logic_and,
         "OR": ca.logic_or,
+        "IF_ELSE_ZERO": lambda a, b: ca.if_else(a, b, 0.0),
     }
 
 
