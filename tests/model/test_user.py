@@ -23,7 +23,7 @@ UNARY = {
     Op.TWICE: lambda a: 2 * a,
     Op.NOT: lambda a: float(a == 0),
     Op.FABS: abs,
-    Op.SIGN: lambda a: float((a > 0) - (a < 0)),
+    Op.SIGN: np.sign,
     Op.ERF: math.erf,
     Op.ASIN: np.arcsin,
     Op.ACOS: np.arccos,
