@@ -70,7 +70,8 @@ class Shape:
 class Link:
     """A part stretched between the origins of two frames: rod, string, spring (a coil) or damper.
 
-    `span` is the part of the line that is covered, as fractions from the first frame to the second.
+    `span` is the part of the line that is covered, as fractions from the first frame to the second. A coil has a number
+    of `turns` and an `aspect` (its radius over its usual length), which keeps its wire round.
     """
 
     kind: str
@@ -79,6 +80,7 @@ class Link:
     color: Color | None = None
     span: tuple[float, float] = (0.0, 1.0)
     turns: int = 0
+    aspect: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,15 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Camera:
-    """Where to look from: `position`, `target`, `up` (3,), and whether the motion leaves the picture (`follow`)."""
+    """Where to look from: from `target` along the unit vector `direction`, with `up` upwards.
 
-    position: tuple[float, float, float]
+    A sphere of `radius` (m) about the target should fill the picture; `follow` says that the motion leaves it.
+    """
+
+    direction: tuple[float, float, float]
     target: tuple[float, float, float]
     up: tuple[float, float, float]
+    radius: float
     follow: bool = False
 
 
@@ -246,7 +252,7 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
     for entry in model.frame_entries[1:]:
         frame = entry.frame
         assert frame is not None
-        shapes += [_visual(v, entry.index) for v in frame.visuals]
+        shapes += [_visual(v, entry.index) for v in frame.visuals if _readable(v)]
         if tree.has_visuals[tree.body[entry.index]]:
             continue
         if frame.mass > 0:
@@ -260,7 +266,7 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
         links += links_
     for element in model.elements:
         if isinstance(element, (LinearSpring, LinearDamper, Distance)):
-            links += _stretched(model, element, points, extent)
+            links += _stretched(model, element, poses, extent)
         elif isinstance(element, PointOnPlane):
             side = 0.8 * extent
             pose = _pose(_align_z(np.array(element.normal)), (0, 0, 0))
@@ -293,7 +299,7 @@ class _Tree:
         self.has_visuals = [False] * n
         for e in entries[1:]:
             assert e.frame is not None
-            if e.frame.visuals:
+            if any(_readable(v) for v in e.frame.visuals):
                 self.has_visuals[self.body[e.index]] = True
 
         def plain(e: Any) -> bool:  # a constant frame that only leads on to the next
@@ -394,8 +400,7 @@ def _camera(model: Model, poses: Array, points: Array, extent: float) -> tuple[C
         target, radius, follow = points[0].mean(axis=0), 1.2 * extent, True
     direction = math.cos(elevation) * (math.cos(azimuth) * front + math.sin(azimuth) * right) + math.sin(elevation) * up
     ground = float(max((cloud @ up).min(), target @ up - 2.5 * extent) - 0.06 * extent)
-    position = target + 2.9 * radius * direction
-    return Camera(_triple(position), _triple(target), _triple(up), follow), ground
+    return Camera(_triple(direction), _triple(target), _triple(up), radius, follow), ground
 
 
 def _plane_of_motion(model: Model, poses: Array) -> Array | None:
@@ -469,11 +474,13 @@ def _joint(model: Model, tree: _Tree, run: list[int], q: Array, extent: float) -
     return [], []
 
 
-def _stretched(model: Model, element: Any, points: Array, extent: float) -> list[Link]:
+def _stretched(model: Model, element: Any, poses: Array, extent: float) -> list[Link]:
     ends = (model.frame_index(element.frame1), model.frame_index(element.frame2))
     if isinstance(element, LinearSpring):
-        turns = int(np.clip(round(18 * element.rest_length / extent), 6, 14))
-        return [Link("spring", ends, 0.028 * extent, SPRING, turns=turns)]
+        usual = float(np.median(np.linalg.norm(poses[:, ends[0], :3, 3] - poses[:, ends[1], :3, 3], axis=-1)))
+        turns = int(np.clip(round(18 * (element.rest_length or usual) / extent), 6, 14))
+        radius = 0.028 * extent
+        return [Link("spring", ends, radius, SPRING, turns=turns, aspect=round(radius / max(usual, radius), 3))]
     if isinstance(element, LinearDamper):
         return [
             Link("damper", ends, 0.006 * extent, STEEL),
@@ -519,6 +526,11 @@ def _visual(visual: Visual, index: int) -> Shape:
     return Shape(visual.kind, index, size, pose, color, "visual", visual.mesh, alpha)
 
 
+def _readable(visual: Visual) -> bool:
+    """Bodies whose only pictures are missing files are drawn like bodies without pictures."""
+    return visual.kind != "mesh" or load_mesh(visual.mesh or "") is not None
+
+
 def _visual_size(visual: Visual) -> float:
     if visual.kind == "mesh":
         mesh = load_mesh(visual.mesh or "")
@@ -538,53 +550,100 @@ def load_mesh(path: str) -> tuple[Array, NDArray[np.int64]] | None:
 
     try:
         mesh: Any = trimesh.load(path, force="mesh")
+        if len(mesh.faces) < 60_000:
+            mesh = trimesh.graph.smooth_shade(mesh, angle=0.6)  # keeps sharp edges sharp
         vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int64)
-    except Exception:  # a missing or broken picture must never stop a simulation from being seen
+    except Exception:  # a missing or broken picture must never stop a motion from being seen
         return None
     return (vertices, faces) if len(faces) and np.isfinite(vertices).all() else None
 
 
 # ---- triangles ------------------------------------------------------------------------------------------------------
 
+Solid = tuple[Any, ...]  # ("sphere",), ("box",), ("cylinder",), ("cone",), ("coil", turns, aspect), ("mesh", path)
 
-@lru_cache(maxsize=64)
-def triangles(kind: str, turns: int = 8, wire: float = 0.16) -> tuple[Array, NDArray[np.int64]]:
-    """Unit solids: sphere (radius 1), box (side 1), cylinder (radius 1, z in 0..1), cone (as cylinder), coil.
 
-    The coil winds about z from 0 to 1 with radius 1. Returns vertices (V, 3), triangles (F, 3).
+def solids_of(part: Shape | Link) -> list[tuple[Solid, Array]]:
+    """The unit solids that make up a part, each with its 4x4 placement (rotation, scale, shift).
 
-    >>> triangles("box")[1].shape
+    A shape's placement is from its pose, a link's from its first to its second end along z.
+
+    >>> [solid for solid, _ in solids_of(Shape("capsule", 0, (0.1, 1.0)))]
+    [('cylinder',), ('sphere',), ('sphere',)]
+    """
+    if isinstance(part, Link):
+        solid: Solid = ("coil", part.turns, part.aspect) if part.kind == "spring" else ("cylinder",)
+        return [(solid, _scaled(part.radius, part.radius, 1.0))]
+    size = part.size
+    if part.kind == "sphere":
+        return [(("sphere",), _scaled(size[0], size[0], size[0]))]
+    if part.kind == "box":
+        return [(("box",), _scaled(*size[:3]))]
+    if part.kind == "plane":
+        return [(("box",), _scaled(size[0], size[1], 0.004 * size[0]))]
+    if part.kind == "mesh":
+        return [(("mesh", part.mesh or ""), _scaled(*size[:3]))]
+    radius, length = size[:2]
+    tube = [(("cylinder",), _scaled(radius, radius, length, -length / 2))]
+    if part.kind == "cylinder":
+        return tube
+    return tube + [(("sphere",), _scaled(radius, radius, radius, z)) for z in (-length / 2, length / 2)]
+
+
+def _scaled(x: float, y: float, z: float, shift: float = 0.0) -> Array:
+    m = np.diag([x, y, z, 1.0])
+    m[2, 3] = shift
+    return m
+
+
+@lru_cache(maxsize=256)
+def triangles(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
+    """Vertices (V, 3) and triangles (F, 3) of a unit solid.
+
+    Sphere and coil have radius 1, a box has sides 1, cylinder, cone and coil have z in 0..1.
+
+    Vertices at sharp edges are doubled, so that normals averaged at the vertices look right.
+
+    >>> triangles(("box",))[1].shape
     (12, 3)
     """
+    kind = solid[0]
+    if kind == "mesh":
+        mesh = load_mesh(solid[1])
+        if mesh is None:
+            raise ModelError(f"cannot read mesh {solid[1]!r}", culprit=solid[1])
+        return mesh
     if kind == "box":
-        v = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
-        f = [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1]]
-        f += [[2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3]]
-        return v, np.array(f)
+        square = np.array([[-0.5, -0.5, 0.5], [0.5, -0.5, 0.5], [0.5, 0.5, 0.5], [-0.5, 0.5, 0.5]])
+        sides = [np.roll(square, k, axis=1) for k in range(3)]
+        sides += [-side[::-1] for side in sides]
+        faces = [[4 * k + a, 4 * k + b, 4 * k + c] for k in range(6) for a, b, c in ((0, 1, 2), (0, 2, 3))]
+        return np.concatenate(sides), np.array(faces)
     if kind == "sphere":
-        th, ph = np.meshgrid(np.linspace(0, np.pi, 17), np.linspace(0, 2 * np.pi, 25), indexing="ij")
+        th, ph = np.meshgrid(np.linspace(0, np.pi, 17), np.linspace(0, 2 * np.pi, 29), indexing="ij")
         v = np.stack([np.sin(th) * np.cos(ph), np.sin(th) * np.sin(ph), np.cos(th)], axis=-1)
-        return v.reshape(-1, 3), _grid_faces(17, 25)
+        return v.reshape(-1, 3), _grid_faces(17, 29)
     if kind in ("cylinder", "cone"):
-        ph = np.linspace(0, 2 * np.pi, 25)
+        ph = np.linspace(0, 2 * np.pi, 29)
         ring = np.stack([np.cos(ph), np.sin(ph), 0 * ph], axis=-1)
-        top = ring * [1, 1, 0] * (kind == "cylinder") + [0, 0, 1]
-        rows = np.stack([ring * 0, ring, top, top * [0, 0, 1]])
-        return rows.reshape(-1, 3), _grid_faces(4, 25)
+        top = ring * (1.0 if kind == "cylinder" else 1e-3) + [0, 0, 1]
+        strips = [(top * [0, 0, 1], top), (top, ring), (ring, ring * 0)]
+        v = np.concatenate([np.concatenate(strip) for strip in strips])
+        return v, np.concatenate([_grid_faces(2, 29) + 58 * k for k in range(3)])
     if kind == "coil":
-        n, m = 16 * turns + 1, 7
+        turns, aspect = solid[1:]
+        n, m, wire, lead = 18 * turns + 1, 9, 0.16, 0.1  # lead: share of the straight ends
         s = np.linspace(0, 1, n)
-        lead = 0.12  # straight ends
-        t = np.clip((s - lead) / (1 - 2 * lead), 0, 1)
-        r = np.clip(np.minimum(s, 1 - s) / lead, 0, 1)
-        angle = 2 * np.pi * turns * t
-        radial = np.stack([np.cos(angle), np.sin(angle), 0 * s], axis=-1)
-        centre = radial * r[:, None] + np.stack([0 * s, 0 * s, s], axis=-1)
+        angle = 2 * np.pi * turns * np.clip((s - lead) / (1 - 2 * lead), 0, 1)
+        radius = np.clip(np.minimum(s, 1 - s) / lead * 2 - 1, 0, 1)
+        outward = np.stack([np.cos(angle), np.sin(angle), 0 * s], axis=-1)
+        centre = outward * radius[:, None] + np.stack([0 * s, 0 * s, s], axis=-1)
         a = np.linspace(0, 2 * np.pi, m)
-        side = wire * np.cos(a)[None, :, None] * radial[:, None, :]
-        # the wire is thin along the axis too; 0.1 looks round at usual lengths
-        rise = wire * 0.1 * np.sin(a)[None, :, None] * np.array([0.0, 0.0, 1.0])
-        return (centre[:, None] + side + rise).reshape(-1, 3), _grid_faces(n, m)
+        along = np.where(radius < 1, 0.0, 1.0)  # the wire runs around the axis, at its ends along the axis
+        sideways = np.cross(np.array([0.0, 0.0, 1.0]), outward)
+        second = along[:, None] * np.array([0.0, 0.0, aspect]) + (1 - along[:, None]) * sideways
+        tube = np.cos(a)[None, :, None] * outward[:, None] + np.sin(a)[None, :, None] * second[:, None]
+        return (centre[:, None] + wire * tube).reshape(-1, 3), _grid_faces(n, m)[:, ::-1]
     raise ValueError(f"no such solid: {kind!r}")
 
 

@@ -1,0 +1,225 @@
+"""A motion as a file: one HTML page that plays anywhere without a network, or a GIF or MP4 film."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+from collections.abc import Sequence
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..model import Model
+from .quantities import Motion, check_names, check_variables, held_inputs, motions, quality, samples, variable_unit
+from .scene import (
+    FORCE,
+    PALETTE,
+    TORQUE,
+    Scene,
+    Solid,
+    arrow_vectors,
+    build_scene,
+    place,
+    rgb,
+    solids_of,
+    tinted,
+    triangles,
+)
+
+
+def export_html(
+    trajectory: Any,
+    path: str | PathLike[str],
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+    variables: Sequence[str] | None = None,
+    max_samples: int = 4000,
+    autoplay: bool = True,
+) -> Path:
+    """Write one self-contained HTML file that shows a motion; it opens from a disk and needs no network.
+
+    The page has a 3-D scene (drag to turn, shift-drag to move, wheel to zoom), play, pause, step, scrub and speed, and
+    plots of energy, constraint violation and variables with a cursor in time. `trajectory` may be a Trajectory, a list
+    of them (drawn over each other, called `names`), or a bare Model (then the page has sliders that pose it).
+    `variables` are plotted first (default: the first three). Long motions are thinned to `max_samples` configurations;
+    the energy and constraint curves keep all their peaks. Returns the path.
+
+    >>> import tempfile
+    >>> from dalembert import Gravity, Model, rx, tz
+    >>> pendulum = Model([rx("theta", tz(-1.0, name="bob", mass=1.0))], [Gravity()])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_html(pendulum, folder + "/pendulum.html").stat().st_size < 200_000
+    True
+    """
+    runs = motions(trajectory)
+    labels = check_names(runs, names)
+    page = _page(runs, labels, title or runs[0].model.name, variables, max_samples, autoplay)
+    target = Path(path)
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _page(
+    runs: list[Motion], names: list[str], title: str, variables: Sequence[str] | None, max_samples: int, autoplay: bool
+) -> str:
+    solids: dict[Solid, int] = {("cylinder",): 0, ("cone",): 1}
+    scenes = [build_scene(run.model, run.q) for run in runs]
+    first = scenes[0]
+    scales = arrow_scales(scenes, runs)
+    data = {
+        "runs": [
+            _run(run, scene, name, i, len(runs) > 1, scales, solids, max_samples)
+            for i, (run, scene, name) in enumerate(zip(runs, scenes, names, strict=True))
+        ],
+        "camera": {
+            "direction": first.camera.direction,
+            "target": first.camera.target,
+            "up": first.camera.up,
+            "radius": max(s.camera.radius for s in scenes),
+            "follow": first.camera.follow,
+        },
+        "extent": first.extent,
+        "ground": min(s.ground for s in scenes),
+        "cell": grid_cell(first.extent),
+        "trail": 1.5,
+        "chosen": check_variables(runs[0].model, variables, 3),
+        "autoplay": autoplay,
+        "keep": False,
+        "cylinder": 0,
+        "cone": 1,
+    }
+    data["solids"] = [{"v": _pack(triangles(s)[0], "<f4"), "f": _pack(triangles(s)[1], "<u4")} for s in solids]
+    # a "<" inside the data could end the script element
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    template = resources.files(__package__).joinpath("player.html").read_text(encoding="utf-8")
+    return template.replace("@TITLE@", html.escape(title)).replace("@DATA@", text)
+
+
+def _run(
+    run: Motion,
+    scene: Scene,
+    name: str,
+    number: int,
+    overlay: bool,
+    scales: dict[str, float],
+    solids: dict[Solid, int],
+    max_samples: int,
+) -> dict[str, Any]:
+    """One trajectory as plain data; `solids` collects the triangle meshes in use."""
+    model = run.model
+    css = PALETTE[number % len(PALETTE)]
+    tint = rgb(css)
+    keep = samples(len(run.t), max_samples)
+    shapes, links = [], []
+    for shape in scene.shapes:
+        for solid, local in solids_of(shape):
+            pose = np.array(shape.pose) @ local
+            shapes.append(
+                {
+                    "solid": solids.setdefault(solid, len(solids)),
+                    "frame": shape.frame,
+                    "pose": _numbers(pose[:3].ravel()),
+                    "color": _numbers(tinted(shape, tint, overlay)),
+                    "alpha": shape.alpha,
+                }
+            )
+    for link in scene.links:
+        (solid, _), *_ = solids_of(link)
+        links.append(
+            {
+                "solid": solids.setdefault(solid, len(solids)),
+                "frames": link.frames,
+                "radius": link.radius,
+                "color": _numbers(tinted(link, tint, overlay)),
+                "alpha": 1.0,
+                "span": link.span,
+            }
+        )
+    arrows = [
+        {
+            "frame": a.frame,
+            "components": a.components,
+            "is_input": a.is_input,
+            "axes": a.axes,
+            "radius": a.radius,
+            "scale": scales[a.kind],
+            "color": FORCE if a.kind == "force" else TORQUE,
+        }
+        for a in scene.arrows
+    ]
+    series = [
+        {"title": s.title, "unit": s.unit, "log": s.log, "t": _pack(s.t, "<f8"), "y": _pack(s.y, "<f8")}
+        for s in quality(run)
+    ]
+    return {
+        "name": name,
+        "css": css,
+        "color": tint,
+        "frames": _frames(model),
+        "shapes": shapes,
+        "links": links,
+        "arrows": arrows,
+        "named": scene.frames,
+        "labels": [[e.index, e.name] for e in model.frame_entries[1:] if e.name is not None],
+        "masses": [e.index for e in model.frame_entries[1:] if e.frame is not None and e.frame.mass > 0],
+        "t": _pack(np.asarray(run.t)[keep], "<f8"),
+        "q": _pack(np.asarray(run.q)[keep], "<f4"),
+        "u": _pack(held_inputs(run, keep), "<f4"),
+        "nu": model.nu,
+        "variables": [{"name": v, "unit": variable_unit(model, v)} for v in model.variables],
+        "series": series,
+    }
+
+
+def _frames(model: Model) -> list[list[Any]]:
+    """The tree for the page's own kinematics: parent, 0 shift / 1 turn / 2 fixed, axis, variable, value, pitch."""
+    rows: list[list[Any]] = [[-1, 2, 0, -1, _numbers(np.eye(4)[:3].ravel()), 0]]
+    for entry in model.frame_entries[1:]:
+        f = entry.frame
+        assert f is not None
+        if f.transform == "se3":
+            rows.append([entry.parent, 2, 0, -1, _numbers(np.array(f.value)[:3].ravel()), 0])
+            continue
+        variable = -1 if f.variable is None else model.index(f.variable)
+        value = f.value if variable < 0 else 0
+        rows.append([entry.parent, int(f.transform[0] == "r"), "xyz".index(f.transform[1]), variable, value, f.pitch])
+    return rows
+
+
+def arrow_scales(scenes: Sequence[Scene], runs: Sequence[Motion]) -> dict[str, float]:
+    """Metres per newton and per newton metre: the largest arrow of each kind is about a third of the mechanism."""
+    largest = {"force": 0.0, "torque": 0.0}
+    for scene, run in zip(scenes, runs, strict=True):
+        if not scene.arrows:
+            continue
+        keep = samples(len(run.t), 400)
+        vectors = arrow_vectors(scene, place(scene, np.asarray(run.q)[keep]), held_inputs(run, keep))
+        for k, arrow in enumerate(scene.arrows):
+            largest[arrow.kind] = max(largest[arrow.kind], float(np.linalg.norm(vectors[:, k], axis=-1).max()))
+    return {kind: 0.32 * scenes[0].extent / size if size > 0 else 0.0 for kind, size in largest.items()}
+
+
+def grid_cell(extent: float) -> float:
+    """Side of a ground cell: a round number, about a fifth of the mechanism.
+
+    >>> grid_cell(3.0), grid_cell(0.12)
+    (0.5, 0.02)
+    """
+    power = 10.0 ** math.floor(math.log10(extent / 5))
+    step = max(s for s in (1.0, 2.0, 5.0) if s * power <= extent / 5 * (1 + 1e-9))
+    return float(f"{step * power:.6g}")
+
+
+def _pack(array: Any, kind: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode("ascii")
+
+
+def _numbers(values: Any) -> list[float]:
+    """Seven digits suffice for a picture."""
+    return [float(f"{v:.7g}") for v in values]

@@ -1,0 +1,177 @@
+"""What a motion has to show besides pictures: variables with units, energy, constraint violation, thinned for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model
+
+Array = NDArray[np.float64]
+
+
+class Motion(Protocol):
+    """What this room needs of a Trajectory."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def t(self) -> Array: ...
+    @property
+    def q(self) -> Array: ...
+    @property
+    def u(self) -> Array: ...
+    def energy(self) -> Array: ...
+    def constraint_violation(self) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Pose:
+    """A model at rest in one configuration q (1, nq), seen as a motion of one sample."""
+
+    model: Model
+    q: Array
+
+    @property
+    def t(self) -> Array:
+        """Time (1,)."""
+        return np.zeros(1)
+
+    @property
+    def u(self) -> Array:
+        """Inputs (0, nu)."""
+        return np.zeros((0, self.model.nu))
+
+    def energy(self) -> Array:
+        """A pose has no energy to show: (0,)."""
+        return np.zeros(0)
+
+    def constraint_violation(self) -> Array:
+        """Nor a violation: (0,)."""
+        return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve over time: `t` and `y` (n,), with `title`, `unit` and whether it wants a logarithmic axis."""
+
+    title: str
+    unit: str
+    log: bool
+    t: Array
+    y: Array
+
+
+def variable_unit(model: Model, variable: str) -> str:
+    """'rad' for a variable that turns a frame, 'm' for one that shifts a frame or is a length.
+
+    >>> from dalembert import Model, rz, tx
+    >>> cart = Model([tx("x", rz("theta", tx(1.0, mass=1.0)))])
+    >>> variable_unit(cart, "x"), variable_unit(cart, "theta")
+    ('m', 'rad')
+    """
+    model.index(variable)  # says which name was meant
+    for entry in model.frame_entries[1:]:
+        if entry.frame is not None and entry.frame.variable == variable:
+            return "rad" if entry.frame.transform[0] == "r" else "m"
+    return "m"
+
+
+def motions(what: Any, others: Sequence[Any] = ()) -> list[Motion]:
+    """One or several trajectories or models as a list of motions; a model becomes a `Pose` at zero."""
+    given = [*(what if isinstance(what, (list, tuple)) else [what]), *others]
+    if not given:
+        raise ValueError("nothing to show: give a Trajectory or a Model")
+    out: list[Motion] = []
+    for item in given:
+        if isinstance(item, Model):
+            out.append(Pose(item, np.zeros((1, item.nq))))
+            continue
+        for attribute in ("model", "t", "q", "u"):
+            if not hasattr(item, attribute):
+                raise TypeError(f"expected a Trajectory or a Model, not {type(item).__name__}")
+        if len(item.t) == 0 or np.shape(item.q) != (len(item.t), item.model.nq):
+            raise ValueError(f"q must have shape ({len(item.t)}, {item.model.nq}), not {np.shape(item.q)}")
+        if not (np.isfinite(item.q).all() and np.isfinite(item.t).all()):
+            raise ValueError("the trajectory contains NaN or infinity")
+        out.append(item)
+    return out
+
+
+def check_names(runs: Sequence[Motion], names: Sequence[str] | None) -> list[str]:
+    """Names for the legend: as given, or the model's name, numbered when there are several."""
+    if names is None:
+        if len(runs) == 1:
+            return [runs[0].model.name]
+        return [f"{run.model.name} {i + 1}" for i, run in enumerate(runs)]
+    if isinstance(names, str) or len(names) != len(runs):
+        raise ValueError(f"names must be {len(runs)} strings, one for each trajectory")
+    return [str(n) for n in names]
+
+
+def check_variables(model: Model, variables: Sequence[str] | None, limit: int) -> list[str]:
+    """The variables to plot: as given (each must exist), or the first `limit`."""
+    if variables is None:
+        return list(model.variables[:limit])
+    names = [variables] if isinstance(variables, str) else list(variables)
+    for name in names:
+        model.index(name)
+    return names
+
+
+def violation(run: Motion) -> Array:
+    """Largest constraint violation at each time, (N + 1,)."""
+    h = np.abs(np.asarray(run.constraint_violation(), dtype=float))
+    return h if h.ndim == 1 else h.max(axis=-1)
+
+
+def quality(run: Motion, points: int = 2000) -> list[Series]:
+    """Energy and, for models with constraints, their violation; thinned to `points` samples that keep all peaks."""
+    if len(run.t) < 2:
+        return []
+    out = [Series("Energy", "J", False, *thin(run.t, np.asarray(run.energy(), dtype=float), points))]
+    if run.model.nc:
+        out.append(Series("Constraint violation", "", True, *thin(run.t, violation(run), points)))
+    return out
+
+
+def thin(t: Array, y: Array, points: int) -> tuple[Array, Array]:
+    """Fewer samples with the same outline: the smallest and largest of every bin, in order.
+
+    >>> t, y = thin(np.arange(1000.0), np.r_[np.zeros(500), 7.0, np.zeros(499)], 20)
+    >>> len(t) <= 20, y.max()
+    (True, np.float64(7.0))
+    """
+    n = len(t)
+    if n <= points:
+        return np.asarray(t, dtype=float), y
+    edges = np.linspace(0, n, points // 2 + 1).astype(int)
+    pick: set[int] = set()
+    for a, b in pairwise(edges.tolist()):
+        pick.update((a + int(np.argmin(y[a:b])), a + int(np.argmax(y[a:b]))))
+    keep = np.array(sorted(pick))
+    return np.asarray(t, dtype=float)[keep], y[keep]
+
+
+def samples(n: int, limit: int) -> NDArray[np.int64]:
+    """At most `limit` of n indices, evenly, with both ends.
+
+    >>> samples(11, 3).tolist()
+    [0, 5, 10]
+    """
+    if limit < 2:
+        raise ValueError("at least two samples are needed")
+    return np.unique(np.linspace(0, n - 1, min(n, limit)).round().astype(np.int64))
+
+
+def held_inputs(run: Motion, keep: NDArray[np.int64]) -> Array:
+    """Inputs at the samples `keep`, (len(keep), nu): the last step's value holds at the end."""
+    u = np.asarray(run.u, dtype=float)
+    if u.size == 0:
+        return np.zeros((len(keep), run.model.nu))
+    return u[np.minimum(keep, len(u) - 1)]
