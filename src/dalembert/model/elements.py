@@ -313,7 +313,7 @@ _NAMED = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 @dataclass(frozen=True)
 class PointToPoint(Element):
-    """n . (p1 - p2) = 0 for each direction n: letters as "xz", or vectors; fixed in the world or in `axes_of` (a frame).
+    """n . (p1 - p2) = 0 for each direction n: letters as "xz", or vectors, fixed in the world or in frame `axes_of`.
 
     >>> PointToPoint("a", "b", "xz").directions
     ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))

@@ -83,8 +83,8 @@ class Frame:
     """One frame of the tree; build it with `tx` ... `rz`, `se3` or a joint helper, not by hand.
 
     `mass` sits at `com` (frame axes); `inertia` is (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) about that point, in frame axes.
-    `pitch` (length per radian) turns a rotation into a screw motion along the same axis. Frames compare, hash and pickle
-    by value, with all frames below them, however deep the chain.
+    `pitch` (length per radian) turns a rotation into a screw motion along the same axis. Frames compare, hash and
+    pickle by value, with all frames below them, however deep the chain.
     """
 
     transform: str

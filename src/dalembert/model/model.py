@@ -1,8 +1,8 @@
 """Model: a checked, immutable mechanism: a tree of frames plus elements, with all names resolved to indices.
 
-Order of variables: dynamic ones first, in the order in which the tree is walked (parents before children), then kinematic
-ones in the same order, then kinematic ones that only elements mention (string lengths). `Model(..., variables=...)` gives
-another order to the dynamic and to the kinematic ones.
+Order of variables: dynamic ones first, in the order in which the tree is walked (parents before children), then
+kinematic ones in the same order, then kinematic ones that only elements mention (string lengths).
+`Model(..., variables=...)` gives another order to the dynamic and to the kinematic ones.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ class Model:
     def variables_of(self, e: Element) -> tuple[str, ...]:
         """Names of the variables that an element's value can depend on, in the order of q."""
         if isinstance(e, (el.Potential, el.Force, el.Constraint)):
-            tape = e.energy if isinstance(e, el.Potential) else e.force if isinstance(e, el.Force) else e.h
+            tape: Any = e.energy if isinstance(e, el.Potential) else e.force if isinstance(e, el.Force) else e.h
             return tuple(tape.variables)
         used: set[str] = {getattr(e, f) for f in e.VARIABLES}
         paths = [self.path(getattr(e, f)) for f in e.FRAMES]
@@ -380,7 +380,7 @@ def _check_inertia(frame: Frame) -> None:
     lowest = min(xx, yy, zz)
     if xy or xz or yz:
         lowest = float(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[0])
-    if lowest < -1e-9 * max(abs(x) for x in frame.inertia):
+    if lowest < -1e-9 * max(abs(x) for x in frame.inertia) - 1e-30:  # dust of a CAD export is not an error
         raise ModelError(f"{frame.label}: inertia {frame.inertia} is not positive semidefinite", culprit=frame.label)
 
 

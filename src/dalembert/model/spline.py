@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class Spline:
             raise ModelError("spline points must all be (x, y), (x, y, dy) or (x, y, dy, ddy)", culprit="spline")
         if not all(math.isfinite(x) for r in table for x in r):
             raise ModelError("spline points must be finite", culprit="spline")
-        if any(b[0] <= a[0] for a, b in zip(table, table[1:], strict=False)):
+        if any(b[0] <= a[0] for a, b in pairwise(table)):
             raise ModelError("spline points must have increasing x", culprit="spline")
         object.__setattr__(self, "points", table)
 

@@ -1,0 +1,160 @@
+"""Rotations and poses for the readers and writers of robot files, and the frames of joints with arbitrary axes.
+
+Small 3x3 and 4x4 numpy arrays; nothing here is fast or needs to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.frames import Frame, Kinematic, rx, ry, rz, se3, tx, ty, tz
+
+Array = NDArray[np.float64]
+_AXES = np.eye(3)
+
+
+def rotation(axis: int, angle: float) -> Array:
+    """Rotation about the x (0), y (1) or z (2) axis, 3x3; exact for multiples of a quarter turn that are given as such.
+
+    >>> rotation(2, 0.0).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    c, s = math.cos(angle), math.sin(angle)
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    r = np.eye(3)
+    r[i, i] = r[j, j] = c
+    r[i, j], r[j, i] = -s, s
+    return r
+
+
+def from_rpy(rpy: Sequence[float]) -> Array:
+    """URDF's roll, pitch, yaw: Rz(yaw) Ry(pitch) Rx(roll), 3x3.
+
+    >>> from_rpy((0, 0, 0)).tolist() == np.eye(3).tolist()
+    True
+    """
+    return rotation(2, rpy[2]) @ rotation(1, rpy[1]) @ rotation(0, rpy[0])
+
+
+def to_zyx(r: Array) -> tuple[float, float, float]:
+    """Angles (rz, ry, rx) with r = Rz Ry Rx; at the singularity rx is 0.
+
+    >>> [round(x, 12) for x in to_zyx(from_rpy((0.1, 0.2, 0.3)))]
+    [0.3, 0.2, 0.1]
+    """
+    sy = math.hypot(r[0, 0], r[1, 0])
+    if sy > 1e-9:
+        return math.atan2(r[1, 0], r[0, 0]), math.atan2(-r[2, 0], sy), math.atan2(r[2, 1], r[2, 2])
+    return math.atan2(-r[0, 1], r[1, 1]), math.atan2(-r[2, 0], sy), 0.0
+
+
+def from_quaternion(q: Sequence[float]) -> Array:
+    """Rotation of a quaternion (w, x, y, z) of any length but 0, 3x3.
+
+    >>> from_quaternion((2, 0, 0, 0)).tolist() == np.eye(3).tolist()
+    True
+    """
+    w, x, y, z = np.asarray(q, dtype=float) / math.sqrt(sum(c * c for c in q))
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def pose(r: Array, p: Sequence[float]) -> Array:
+    """The 4x4 transform of a rotation and a position.
+
+    >>> pose(np.eye(3), (1, 2, 3))[:3, 3].tolist()
+    [1.0, 2.0, 3.0]
+    """
+    g = np.eye(4)
+    g[:3, :3] = r
+    g[:3, 3] = p
+    return g
+
+
+def inverse(g: Array) -> Array:
+    """The inverse of a 4x4 transform.
+
+    >>> inverse(pose(np.eye(3), (1, 2, 3)))[:3, 3].tolist()
+    [-1.0, -2.0, -3.0]
+    """
+    r = g[:3, :3].T
+    return pose(r, -r @ g[:3, 3] + 0.0)
+
+
+def z_onto(axis: Sequence[float]) -> Array:
+    """A rotation that takes z to the direction of `axis`, 3x3; permutations are exact.
+
+    >>> z_onto((0, 0, -2)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]]
+    """
+    a = np.asarray(axis, dtype=float)
+    a = a / np.abs(a).max()  # no overflow or underflow in the norm
+    a = a / math.sqrt(float(a @ a))
+    other = _AXES[(int(np.argmax(np.abs(a))) + 1) % 3]  # never parallel to a
+    x = np.cross(other, a)
+    x /= math.sqrt(float(x @ x))
+    return np.column_stack([x, np.cross(a, x), a]) + 0.0
+
+
+def moving(
+    kind: str, axis: Sequence[float], value: float | str | Kinematic, before: Array, after: Array, last: dict[str, Any]
+) -> Frame:
+    """The frames `before`, an elementary motion "r" or "t" about or along `axis`, `after`.
+
+    `before` and `after` are constant transforms; frames that would do nothing are left out. `last` holds children and
+    options of the last frame.
+
+    >>> moving("r", (0, 0, 1), "q", np.eye(4), np.eye(4), {"name": "link"}).transform
+    'rz'
+    """
+    makers = {"r": (rx, ry, rz), "t": (tx, ty, tz)}[kind]
+    unit = [i for i in range(3) if axis[i] > 0 and not any(axis[j] for j in range(3) if j != i)]
+    if unit:
+        make = makers[unit[0]]
+    else:  # turn z onto the axis, move along or about z, turn back
+        turn = pose(z_onto(axis), (0.0, 0.0, 0.0))
+        make, before, after = makers[2], before @ turn, inverse(turn) @ after
+    options = dict(last)
+    children = options.pop("children", ())
+    if is_identity(after):
+        frame = make(value, *children, **options)
+    else:
+        frame = make(value, se3(after, *children, **options))
+    return frame if is_identity(before) else se3(before, frame)
+
+
+def is_identity(g: Array) -> bool:
+    """Exactly the identity.
+
+    >>> is_identity(np.eye(4))
+    True
+    """
+    return bool((g == np.eye(len(g))).all())
+
+
+def add_inertias(parts: Sequence[tuple[float, Array, Array]]) -> tuple[float, Array, Array]:
+    """Sum of (mass, centre (3,), inertia about that centre (3, 3)), all in the same axes.
+
+    >>> mass, centre, inertia = add_inertias([(1.0, np.zeros(3), np.eye(3)), (1.0, np.array([2.0, 0, 0]), np.eye(3))])
+    >>> mass, centre.tolist(), np.diag(inertia).tolist()
+    (2.0, [1.0, 0.0, 0.0], [2.0, 4.0, 4.0])
+    """
+    mass = sum(m for m, _, _ in parts)
+    centre = sum((m * c for m, c, _ in parts), np.zeros(3))
+    if mass > 0:
+        centre = centre / mass
+    inertia = np.zeros((3, 3))
+    for m, c, i in parts:
+        d = c - centre
+        inertia += i + m * (float(d @ d) * np.eye(3) - np.outer(d, d))
+    return mass, centre, inertia

@@ -1,0 +1,326 @@
+"""URDF: robots of links and joints, as ROS describes them.
+
+Every link becomes a frame with the link's name, every joint a variable with the joint's name:
+
+- revolute, continuous: one angle; prismatic: one length; fixed: none, for any axis;
+- planar: joint.tx, joint.ty, joint.rz in the plane normal to the axis; floating: joint.tx .ty .tz .rz .ry .rx;
+- mimic: the constraint joint = multiplier * other + offset (`LinearRelation`);
+- dynamics damping: `Damping`; inertial (with offset and rotation): mass, centre and inertia of the frame;
+- visual: `Visual` (meshes by path; package:// is resolved when the package's folder is found above the file).
+
+Ignored, because they do not enter the equations of motion here: limits, friction, calibration, safety controllers,
+collision shapes, transmissions, sensors, gazebo and other extensions. A root link called "world" is the world.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from ..errors import ModelError
+from ..model import elements as el
+from ..model.elements import WORLD, Element
+from ..model.frames import Frame, Kinematic, Visual, se3
+from ..model.joints import free, planar
+from ..model.model import Model
+from . import rigid
+from .document import Configurations
+from .markup import Tag, parse
+
+_JOINTS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+
+
+def read(
+    raw: bytes,
+    file: str | None = None,
+    *,
+    root: str = "fixed",
+    gravity: Sequence[float] | None = (0.0, 0.0, -9.81),
+    inputs: bool = False,
+    massless: str = "error",
+) -> tuple[Model, Configurations]:
+    """Read a URDF text.
+
+    `root`: "fixed" to the world, or "free" (six variables root.tx ... root.rx). `gravity`: URDF has none of its own;
+    None for none. `inputs`: a force input for every joint that does not mimic another. `massless`: what to do with
+    joints that move no mass: "error", or "kinematic" (their variable is prescribed).
+
+    >>> text = b'<robot name="r"><link name="base"/></robot>'
+    >>> read(text, gravity=None)[0].frame_names
+    ('world', 'base')
+    """
+    if root not in ("fixed", "free") or massless not in ("error", "kinematic"):
+        raise ValueError("root must be 'fixed' or 'free', massless 'error' or 'kinematic'")
+    robot = parse(raw, file)
+    if robot.name != "robot":
+        raise robot.wrong(f"a URDF file starts with <robot>, not <{robot.name}>")
+    reader = _Reader(robot, file)
+    return reader.model(root, gravity, inputs, massless), {}
+
+
+class _Reader:
+    def __init__(self, robot: Tag, file: str | None) -> None:
+        self.robot = robot
+        self.file = file
+        self.links = _by_name(robot, "link")
+        self.joints = _by_name(robot, "joint")
+        self.colors = {
+            m.need("name"): c.numbers("rgba", 4) for m in robot.all("material") if (c := m.one("color")) is not None
+        }
+        self.below: dict[str, list[Tag]] = {name: [] for name in self.links}  # joints that start at a link
+        self.above: dict[str, Tag] = {}  # the joint that ends at a link
+        for joint in self.joints.values():
+            parent, child = self._end(joint, "parent"), self._end(joint, "child")
+            if child in self.above:
+                raise joint.wrong(f"link '{child}' has two parents (a closed chain needs a constraint)", child)
+            self.above[child] = joint
+            self.below[parent].append(joint)
+
+    def _end(self, joint: Tag, which: str) -> str:
+        tag = joint.one(which)
+        if tag is None:
+            raise joint.wrong(f"joint '{joint.get('name')}' has no <{which}>", joint.get("name"))
+        link = tag.need("link")
+        if link not in self.links:
+            raise tag.wrong(f"joint '{joint.get('name')}': unknown link '{link}'", link)
+        return link
+
+    def model(self, root: str, gravity: Sequence[float] | None, inputs: bool, massless: str) -> Model:
+        if not self.links:
+            raise self.robot.wrong("the robot has no links")
+        order = self._order()
+        heavy = self._heavy(order)
+        tops: list[Frame] = []
+        built: dict[str, list[Frame]] = {name: [] for name in self.links}
+        for link in reversed(order):  # bottom up, without recursion
+            joint = self.above.get(link)
+            options = self._link(link)
+            options["children"] = built[link][::-1]
+            try:
+                if joint is not None:
+                    kinematic = massless == "kinematic" and not heavy[link]
+                    built[joint.children[_index(joint, "parent")].need("link")].append(
+                        self._joint(joint, options, kinematic)
+                    )
+                elif link == WORLD and root == "fixed":
+                    tops += options["children"]
+                elif root == "free":
+                    children = options.pop("children")
+                    tops.append(free(link, *children, **options))
+                else:
+                    children = options.pop("children")
+                    tops.append(se3(np.eye(4), *children, **options))
+            except ModelError as error:
+                place = joint or self.links[link]
+                if error.line is not None:
+                    raise
+                raise place.wrong(error.reason, error.culprit) from None
+        elements = self._elements(gravity, inputs, massless, heavy)
+        try:
+            return Model(tops, elements, self.robot.get("name") or "robot")
+        except ModelError as error:
+            raise self._blame(error) from None
+
+    def _order(self) -> list[str]:
+        """Links from the root down, parents first."""
+        roots = [name for name in self.links if name not in self.above]
+        if len(roots) != 1:
+            names = ", ".join(map(repr, roots[:5]))
+            what = f"several root links: {names}" if roots else "no root link: the joints form a ring"
+            tag = self.links[roots[1]] if roots else self.robot
+            raise tag.wrong(f"the robot has {what}", roots[1] if roots else None)
+        order, stack = [], [roots[0]]
+        while stack:
+            link = stack.pop()
+            order.append(link)
+            stack.extend(self._child(j) for j in reversed(self.below[link]))
+        if len(order) < len(self.links):
+            lost = next(name for name in self.links if name not in set(order))
+            raise self.links[lost].wrong(f"link '{lost}' is not connected to the root '{roots[0]}'", lost)
+        return order
+
+    def _child(self, joint: Tag) -> str:
+        return joint.children[_index(joint, "child")].need("link")
+
+    def _heavy(self, order: list[str]) -> dict[str, bool]:
+        """Does anything at or below a link have mass or inertia?"""
+        heavy = {}
+        for link in reversed(order):
+            options = self._link(link)
+            own = bool(options.get("mass") or np.any(options.get("inertia", 0.0)))
+            heavy[link] = own or any(heavy[self._child(j)] for j in self.below[link])
+        return heavy
+
+    def _link(self, name: str) -> dict[str, Any]:
+        """Options of the frame of a link: name, mass, centre, inertia, visuals."""
+        link = self.links[name]
+        options: dict[str, Any] = {"name": name}
+        inertial = link.one("inertial")
+        if inertial is not None:
+            g = _origin(inertial)
+            mass, inertia = inertial.one("mass"), inertial.one("inertia")
+            m = 0.0 if mass is None else mass.number("value", 0.0)
+            if m < 0:
+                raise (mass or link).wrong(f"link '{name}': negative mass {m}", name)
+            i = np.zeros((3, 3))
+            if inertia is not None:
+                xx, xy, xz, yy, yz, zz = (inertia.number(k, 0.0) for k in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+                i = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            turned = g[:3, :3] @ i @ g[:3, :3].T
+            options |= {"mass": m, "com": tuple(g[:3, 3]), "inertia": (turned + turned.T) / 2}
+        options["visuals"] = [v for tag in link.all("visual") if (v := self._visual(tag)) is not None]
+        return options
+
+    def _visual(self, tag: Tag) -> Visual | None:
+        geometry = tag.one("geometry")
+        if geometry is None or not geometry.children:
+            return None
+        shape = geometry.children[0]
+        mesh = None
+        if shape.name == "box":
+            size = shape.numbers("size", 3)
+        elif shape.name == "sphere":
+            size = shape.numbers("radius", 1)
+        elif shape.name in ("cylinder", "capsule"):
+            size = (shape.number("radius"), shape.number("length"))
+        elif shape.name == "mesh":
+            size, mesh = shape.numbers("scale", 3, ()), self._path(shape.need("filename"))
+        else:
+            return None  # shapes that only some extension knows are not drawn
+        color = None
+        material = tag.one("material")
+        if material is not None:
+            own = material.one("color")
+            color = own.numbers("rgba", 4) if own is not None else self.colors.get(material.get("name") or "")
+        g = _origin(tag)
+        try:
+            return Visual(shape.name, size, None if rigid.is_identity(g) else g, color, mesh)  # type: ignore[arg-type]
+        except ModelError as error:
+            raise shape.wrong(error.reason, error.culprit) from None
+
+    def _path(self, name: str) -> str:
+        """A mesh file: package://name/rest is looked for in the folders above the URDF file."""
+        if self.file is None:
+            return name
+        folder = Path(os.path.abspath(self.file)).parent
+        candidates = []
+        if name.startswith("package://"):
+            package = name.removeprefix("package://")
+            candidates = [above / package for above in (folder, *folder.parents)]
+        elif name.startswith("file://"):
+            candidates = [Path(name.removeprefix("file://"))]
+        elif "://" not in name:
+            candidates = [folder / name]
+        for path in candidates:
+            try:
+                if path.is_file():
+                    return str(path)
+            except (OSError, ValueError):
+                pass
+        return name
+
+    def _joint(self, joint: Tag, options: dict[str, Any], kinematic: bool) -> Frame:
+        name, kind = joint.need("name"), joint.need("type")
+        if kind not in _JOINTS:
+            raise joint.wrong(f"joint '{name}': type {kind!r} is not one of {', '.join(_JOINTS)}", name)
+        g = _origin(joint)
+        tag = joint.one("axis")
+        axis = (1.0, 0.0, 0.0) if tag is None else tag.numbers("xyz", 3, (1.0, 0.0, 0.0))
+        if kind in ("revolute", "continuous", "prismatic", "planar") and not any(axis):
+            raise (tag or joint).wrong(f"joint '{name}': the axis is zero", name)
+        children = options.pop("children")
+        if kind == "fixed":
+            return se3(g, *children, **options)
+        if kind in ("floating", "planar"):
+            if kinematic:
+                raise joint.wrong(f"joint '{name}': a {kind} joint that moves no mass", name)
+            if kind == "floating":
+                frame = free(name, *children, **options)
+            elif axis == (0.0, 0.0, 1.0):
+                frame = planar(name, *children, **options)
+            else:
+                turn = rigid.pose(rigid.z_onto(axis), (0.0, 0.0, 0.0))
+                g = g @ turn
+                frame = planar(name, se3(rigid.inverse(turn), *children, **options))
+            return frame if rigid.is_identity(g) else se3(g, frame)
+        value = Kinematic(name) if kinematic else name
+        options["children"] = children
+        return rigid.moving("t" if kind == "prismatic" else "r", axis, value, g, np.eye(4), options)
+
+    def _elements(
+        self, gravity: Sequence[float] | None, inputs: bool, massless: str, heavy: dict[str, bool]
+    ) -> list[Element]:
+        elements: list[Element] = [] if gravity is None else [el.Gravity(tuple(gravity))]  # type: ignore[arg-type]
+        damping: dict[str, float] = {}
+        forces: list[Element] = []
+        for name, joint in self.joints.items():
+            variables = {"floating": (".tx", ".ty", ".tz", ".rz", ".ry", ".rx"), "planar": (".tx", ".ty", ".rz")}.get(
+                joint.need("type"), () if joint.need("type") == "fixed" else ("",)
+            )
+            moves_mass = massless == "error" or heavy[self._child(joint)]
+            dynamics, mimic = joint.one("dynamics"), joint.one("mimic")
+            c = 0.0 if dynamics is None else dynamics.number("damping", 0.0)
+            if c and moves_mass:
+                damping |= {name + v: c for v in variables}
+            if mimic is not None and variables == ("",):
+                other = mimic.need("joint")
+                if other not in self.joints or self.joints[other].need("type") in ("fixed", "floating", "planar"):
+                    raise mimic.wrong(f"joint '{name}' mimics '{other}', which is not a joint with one variable", other)
+                if other == name:
+                    raise mimic.wrong(f"joint '{name}' mimics itself", name)
+                factor = mimic.number("multiplier", 1.0)
+                offset = mimic.number("offset", 0.0)
+                if moves_mass or heavy[self._child(self.joints[other])]:
+                    forces.append(el.LinearRelation(((name, 1.0), (other, -factor)), offset))
+            elif inputs and variables == ("",) and moves_mass:
+                forces.append(el.ConfigForce(name, name))
+        if damping:
+            elements.append(el.Damping(0.0, tuple(damping.items())))
+        return elements + forces
+
+    def _blame(self, error: ModelError) -> ModelError:
+        """The complaint of Model, placed at the joint or link that it is about."""
+        name = str(error.culprit)
+        words = [name, name.removeprefix("frame '").removesuffix("'"), name.rsplit(".", 1)[0]]
+        for word in words:
+            tag = self.joints.get(word) or self.links.get(word)
+            if tag is not None:
+                hint = "; massless='kinematic' prescribes such joints" if "moves no mass" in error.reason else ""
+                return tag.wrong(error.reason + hint, error.culprit)
+        return self.robot.wrong(error.reason, error.culprit)
+
+
+def _index(tag: Tag, name: str) -> int:
+    return next(i for i, c in enumerate(tag.children) if c.name == name)
+
+
+def _by_name(robot: Tag, kind: str) -> dict[str, Tag]:
+    found: dict[str, Tag] = {}
+    for tag in robot.all(kind):
+        if kind == "joint" and "type" not in tag.attributes and not tag.children:
+            continue  # a reference to a joint inside some extension
+        name = tag.need("name")
+        if name in found:
+            raise tag.wrong(f"two {kind}s are called '{name}'", name)
+        if kind == "joint":
+            tag.need("type")
+        found[name] = tag
+    return found
+
+
+def _origin(tag: Tag) -> rigid.Array:
+    origin = tag.one("origin")
+    if origin is None:
+        return np.eye(4)
+    rpy = origin.numbers("rpy", 3, (0.0, 0.0, 0.0))
+    return rigid.pose(rigid.from_rpy(rpy), origin.numbers("xyz", 3, (0.0, 0.0, 0.0)))
+
+
+def write(model: Model) -> str:
+    """A model as URDF; `ModelError` says what cannot be said in URDF. Placeholder is replaced below."""
+    raise NotImplementedError(quoteattr(model.name))
