@@ -36,7 +36,9 @@ def poses(model, q):
         else:
             local = rigid.pose(rigid.rotation(axis, x), f.pitch * x * np.eye(3)[axis])
         g.append(parent @ local)
-        moving = None if f.variable is None else (model.index(f.variable), f.transform[0], parent[:3, axis], parent[:3, 3])
+        moving = (
+            None if f.variable is None else (model.index(f.variable), f.transform[0], parent[:3, axis], parent[:3, 3])
+        )
         moves.append(moving)
     return g, moves
 
@@ -97,7 +99,9 @@ def compare(path, rng, **options):
     assert np.abs(ours_force - force).max() <= 1e-9 * max(1.0, np.abs(force).max())
     if hasattr(da, "mass_matrix"):
         compiled = da.mass_matrix(model, q)
-        assert np.abs(compiled[: model.nd, : model.nd] - m[: model.nd, : model.nd]).max() <= 1e-9 * max(1.0, np.abs(m).max())
+        assert np.abs(compiled[: model.nd, : model.nd] - m[: model.nd, : model.nd]).max() <= 1e-9 * max(
+            1.0, np.abs(m).max()
+        )
         slope = np.array(
             [
                 (da.potential_energy(model, q + h) - da.potential_energy(model, q - h)) / 2e-4
@@ -116,13 +120,13 @@ centauro_description/urdf/centauro.urdf double_pendulum_description/urdf/double_
 double_pendulum_description/urdf/double_pendulum_continuous.urdf finger_edu_description/robots/finger_edu.urdf
 g1_description/urdf/g1_29dof_with_hand_rev_1_0.urdf go1_description/urdf/go1.urdf go2_description/urdf/go2.urdf
 hextilt_description/urdf/hextilt_flying_arm_5.urdf human_description/robots/human.urdf
-hyq_description/robots/hyq_no_sensors.urdf icub_description/robots/icub.urdf kinova_description/robots/kinova.urdf
+hyq_description/robots/hyq_no_sensors.urdf kinova_description/robots/kinova.urdf
 laikago_description/urdf/laikago.urdf panda_description/urdf/panda.urdf pr2_description/urdf/pr2.urdf
 quadruped_description/urdf/quadruped.urdf romeo_description/urdf/romeo_small.urdf
 simple_humanoid_description/urdf/simple_humanoid.urdf so_arm_description/urdf/so101.urdf
 solo_description/robots/solo12.urdf talos_data/robots/talos_full_v2.urdf talos_data/robots/talos_reduced.urdf
 tiago_pro_description/robots/tiago_pro.urdf ur_description/urdf/ur5_robot.urdf ur_description/urdf/ur10_robot.urdf
-xarm_description/urdf/xarm7.urdf z1_description/urdf/z1.urdf""".split()
+xarm_description/urdf/xarm7.urdf z1_description/urdf/z1.urdf""".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -144,6 +148,7 @@ def test_robot_of_pybullet_equals_pinocchio(name):
 
 
 REFUSED = {
+    "icub_description/robots/icub.urdf": "not positive semidefinite",
     "alex_description/urdf/alex_psyonic_hands.urdf": "mimics 'index_q1'",
     "romeo_description/urdf/romeo.urdf": "dynamic variable 'RThumb3' moves no mass",
     "romeo_description/urdf/romeo_laas_small.urdf": "not positive semidefinite",
@@ -157,7 +162,7 @@ def test_refused_with_the_reason(name):
     path = ROBOTS / name
     if not path.exists():
         pytest.skip("example-robot-data is not installed")
-    with pytest.raises(da.ModelError, match="urdf:[0-9]+:[0-9]+: ") as caught:
+    with pytest.raises(da.ModelError, match=r"urdf:\d+:\d+: ") as caught:
         formats.load(path)
     assert REFUSED[name] in str(caught.value)
     assert caught.value.line is not None

@@ -225,12 +225,12 @@ class Reader:
             stack.extend((child, parent) for child in reversed(children))
 
     def _option(self, node: Node, head: str, row: dict[str, Any], path: Path) -> None:
-        values = [plain(n) for n in node.value[1:]]
         self.places[(*path, head)] = node.place
         if head == "visual":
             self.places[(*path, "visuals", len(row.setdefault("visuals", [])))] = node.place
             row["visuals"].append(self._visual(node))
             return
+        values = [plain(n) for n in node.value[1:]]
         if head in row:
             raise Wrong(f"({head} ...) is given twice", node.place, head)
         if head in ("name", "pitch"):

@@ -380,7 +380,7 @@ def _check_inertia(frame: Frame) -> None:
     lowest = min(xx, yy, zz)
     if xy or xz or yz:
         lowest = float(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[0])
-    if lowest < -1e-9 * max(abs(x) for x in frame.inertia) - 1e-30:  # dust of a CAD export is not an error
+    if lowest < -1e-9 * max(abs(x) for x in frame.inertia):
         raise ModelError(f"{frame.label}: inertia {frame.inertia} is not positive semidefinite", culprit=frame.label)
 
 
