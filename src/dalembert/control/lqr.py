@@ -1,0 +1,162 @@
+"""Linear-quadratic regulators of the one-step map: along a trajectory, and for an infinite horizon.
+
+Johnson, Schultz, Murphey, Structured linearization of discrete mechanical systems, eqs 36, 37
+(the printed gain has B where A belongs): K = [R + B'PB]^-1 B'PA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import SingularityError
+from .analysis import Mode, uncontrollable_modes, unobservable_modes
+from .arrays import Array, finite, weight
+from .feedback import Feedback
+from .lq import solve_lq
+from .reduce import reduce_state
+from .reference import as_system, reference_arrays
+
+
+class UnstabilizableError(SingularityError):
+    """Some unstable or undamped modes cannot be regulated; `modes` lists them, `variables` names their states."""
+
+    def __init__(self, message: str, *, modes: tuple[Mode, ...] = (), **facts: Any) -> None:
+        self.modes = modes
+        super().__init__(message, **facts)
+
+
+@dataclass(frozen=True, eq=False)
+class LQR:
+    """Infinite-horizon regulator u = -K x: gain K (m, n), cost to go x'P x/2 (n, n), closed-loop poles (n,)."""
+
+    K: Array
+    P: Array
+    poles: Any
+
+
+def lqr(
+    system: Any, reference: Any, Q: Any, R: Any, Qf: Any = None, *, S: Any = None, reduced: bool = False
+) -> Feedback:
+    """The regulator along a trajectory that minimizes sum 1/2 dx'Q dx + dx'S du + 1/2 du'R du + 1/2 dx_N'Qf dx_N.
+
+    `system` is a System or an integrator, `reference` a Trajectory or (X (N+1, nx), U (N, nu)) that satisfies the
+    dynamics. Q, R: a number, a diagonal, a matrix, or one matrix per step (N, ...); Qf defaults to Q of the last step.
+    `reduced=True` regulates on the constraint manifold (see `reduce_state`), where constrained systems have no
+    directions that nothing can move. Returns a Feedback, u_k = U_k - K_k (x_k - X_k), with the cost to go in `.P`.
+
+    >>> import dalembert as da
+    >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))],
+    ...                     [da.Gravity((0, 0, -9.8)), da.ConfigForce("theta", input="torque")])
+    >>> vi = da.MidpointVI(pendulum, dt=0.1)
+    >>> upright = vi.simulate(vi.state(q=[3.141592653589793]), steps=50, u=lambda t: [0.0])
+    >>> regulator = lqr(vi, upright, Q=1.0, R=1.0)
+    >>> closed = vi.simulate(vi.state(q=[3.0]), steps=50, u=regulator)
+    >>> bool(abs(closed.q[-1, 0] - 3.141592653589793) < 1e-3)
+    True
+    """
+    system, X, U = reference_arrays(system, reference)
+    A, B = system.linearize_trajectory(X, U)
+    n, m, N = A.shape[1], B.shape[2], len(A)
+    Q, R = weight(Q, "Q", n, N), weight(R, "R", m, N)
+    Qf = (Q if Q.ndim == 2 else Q[-1]) if Qf is None else weight(Qf, "Qf", n)
+    S = None if S is None else finite(S, "S", (n, m), (N, n, m))
+    if not reduced:
+        solution = solve_lq(A, B, Q, R, Qf, S=S)
+        K, P = solution.K, solution.P
+    else:
+        on = reduce_state(system, (X, U), linearization=(A, B))
+        T = on.lift
+        Qr = np.swapaxes(T[:-1], 1, 2) @ Q @ T[:-1]
+        Sr = None if S is None else np.swapaxes(T[:-1], 1, 2) @ S
+        solution = solve_lq(on.A, on.B, _even(Qr), R, _even(T[-1].T @ Qf @ T[-1]), S=Sr)
+        assert solution.P is not None
+        K = solution.K @ np.swapaxes(T[:-1], 1, 2)
+        P = T @ solution.P @ np.swapaxes(T, 1, 2)
+    return Feedback(K=K, X=X, U=U, t=system.t, nu=system.model.nu, P=P)
+
+
+def lqr_infinite(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None, names: Any = None) -> LQR:
+    """The regulator u = -K x of x' = A x + B u that minimizes the infinite sum of 1/2 x'Qx + x'Su + 1/2 u'Ru.
+
+    A (n, n), B (n, m); Q, R as in `lqr`. Raises UnstabilizableError that names the states (`names`) of unstable or
+    undamped modes which no input reaches, or which the cost does not see although they stay undamped.
+
+    >>> lqr_infinite([[1, 0.1], [0, 1]], [[0], [0.1]], Q=1.0, R=1.0).K.round(4)
+    array([[0.9171, 1.645 ]])
+    """
+    A = finite(A, "A", (None, None))
+    n = len(A)
+    B = finite(B, "B", (n, None))
+    m = B.shape[1]
+    Q, R = weight(Q, "Q", n), weight(R, "R", m)
+    least = float(np.linalg.eigvalsh(R).min())
+    if least <= 0:
+        raise SingularityError(
+            f"R is not positive definite (least eigenvalue {least:.3g})", matrix="R", hint="weight every input"
+        )
+    S = None if S is None else finite(S, "S", (n, m))
+    _refuse(uncontrollable_modes(A, B, names=names), "no input reaches", "[A - lambda 1, B]", hint="add an input")
+
+    from scipy.linalg import solve_discrete_are
+
+    try:
+        P = np.asarray(solve_discrete_are(A, B, Q, R, s=S))
+    except (np.linalg.LinAlgError, ValueError) as failure:
+        # modes on the unit circle that the cost does not see leave no stabilizing solution
+        drift = A if S is None else A - B @ np.linalg.solve(R, S.T)
+        cost = Q if S is None else Q - S @ np.linalg.solve(R, S.T)
+        _refuse(
+            unobservable_modes(drift, cost, names=names), "the cost does not see", "[A - lambda 1; Q]", undamped=True
+        )
+        raise SingularityError(
+            f"the algebraic Riccati equation has no stabilizing solution: {failure}", matrix="DARE"
+        ) from failure
+    H = B.T @ P @ A + (0 if S is None else S.T)
+    K = np.linalg.solve(R + B.T @ P @ B, H)
+    poles = np.linalg.eigvals(A - B @ K)
+    if not (np.isfinite(K).all() and np.abs(poles).max() < 1 + 1e-9):
+        raise SingularityError(
+            f"the closed loop is not stable (spectral radius {np.abs(poles).max():.6g})",
+            matrix="A - B K",
+            hint="scale states and weights",
+        )
+    return LQR(K=K, P=(P + P.T) / 2, poles=poles)
+
+
+def dlqr(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None) -> tuple[Array, Array, Any]:
+    """`lqr_infinite` with python-control's name and result: (K, P, closed-loop poles).
+
+    >>> K, P, poles = dlqr([[1, 0.1], [0, 1]], [[0], [0.1]], Q=[1, 1], R=1)
+    >>> bool(abs(poles).max() < 1)
+    True
+    """
+    result = lqr_infinite(A, B, Q, R, S=S)
+    return result.K, result.P, result.poles
+
+
+def _refuse(modes: tuple[Mode, ...], why: str, matrix: str, *, hint: str = "", undamped: bool = False) -> None:
+    """Raise if some of the modes do not decay by themselves."""
+    low, high = (1 - 1e-6, 1 + 1e-6) if undamped else (1 - 1e-9, np.inf)
+    bad = tuple(mode for mode in modes if low <= abs(mode.eigenvalue) <= high)
+    if not bad:
+        return
+    names = tuple(dict.fromkeys(name for mode in bad for name in mode.states))
+    values = ", ".join(f"{mode.eigenvalue.real:.6g}{mode.eigenvalue.imag:+.3g}j" for mode in bad)
+    raise UnstabilizableError(
+        f"{why} the mode{'s' if len(bad) > 1 else ''} with eigenvalue {values}, which does not decay: "
+        f"states {', '.join(names)}",
+        modes=bad,
+        matrix=matrix,
+        variables=names,
+        hint=hint or "weight these states in Q",
+    )
+
+
+def _even(M: Any) -> Any:
+    return (M + np.swapaxes(M, -1, -2)) / 2
+
+
+__all__ = ["LQR", "UnstabilizableError", "as_system", "dlqr", "lqr", "lqr_infinite"]

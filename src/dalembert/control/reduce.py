@@ -1,0 +1,94 @@
+"""The reduced state on the constraint manifold.
+
+With constraints h(q) = 0 the state (q, p, v_rho) has directions that the dynamics does not have: dq across the manifold
+(the next step lands on it again), and dp = C'mu with C = dh/dq_dynamic, which the multipliers absorb exactly (p_k
+enters the step only as p_k - C'lambda). Neither can be moved by any input. With orthonormal bases
+
+    Nq of null [dh/dq]  (nq, nq - nc),    V of null C  (nd, nd - nc),    T = diag(Nq, V, 1)
+
+the perturbation of a feasible trajectory is dx = T z up to dp = C'mu, and z' = T'(k+1) A T(k) z + T'(k+1) B du exactly:
+the same as the momentum constraint C M^-1 p = 0, without choosing a gauge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import SingularityError
+from .arrays import Array
+from .reference import reference_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """z' = A z + B du on the constraint manifold along a trajectory.
+
+    A (N, nr, nr), B (N, nr, nu), `lift` T (N+1, nx, nr) with orthonormal columns: dx = T z, z = T'dx.
+    nr = nx - 2 rank(dh/dq).
+    """
+
+    A: Array
+    B: Array
+    lift: Array
+
+    @property
+    def size(self) -> int:
+        """Number of reduced states nr."""
+        return self.lift.shape[2]
+
+
+def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tolerance: float = 1e-10) -> Reduction:
+    """Reduced linearization along a feasible trajectory (Trajectory or (X, U)); see the module's text.
+
+    `linearization` may give A (N, nx, nx), B (N, nx, nu) that are already known. Raises SingularityError if the rank
+    of the constraints changes along the trajectory.
+
+    >>> import dalembert as da
+    >>> cart = da.tx("x", da.rz("theta", da.ty(-1.0, name="bob", mass=1.0)), name="cart", mass=1.0)
+    >>> model = da.Model([cart], [da.LinearRelation({"x": 1.0, "theta": 0.5}), da.Gravity((0, -9.8, 0))])
+    >>> vi = da.MidpointVI(model, dt=0.05)
+    >>> motion = vi.simulate(vi.state(q=[0.0, 0.0]), steps=5)
+    >>> reduce_state(vi, motion).size
+    2
+    """
+    system, X, U = reference_arrays(system, reference)
+    A, B = system.linearize_trajectory(X, U) if linearization is None else linearization
+    model = system.model
+    bases = [_basis(model, x, tolerance) for x in X]
+    ranks = [b.shape[1] for b in bases]
+    if len(set(ranks)) != 1:
+        step = next(i for i, r in enumerate(ranks) if r != ranks[0])
+        raise SingularityError(
+            f"the rank of the constraints changes at step {step}",
+            matrix="dh/dq",
+            variables=tuple(model.constraints),
+            step=step,
+            hint="the mechanism passes a singular configuration there; regulate the pieces before and after it",
+        )
+    T = np.stack(bases)
+    down = np.swapaxes(T[1:], 1, 2)
+    return Reduction(A=down @ A @ T[:-1], B=down @ B, lift=T)
+
+
+def _basis(model: Any, x: Array, tolerance: float) -> Array:
+    """T = diag(Nq, V, 1) at one state."""
+    from ..mechanics import constraint_jacobian
+
+    nq, nd, nk = model.nq, model.nd, model.nk
+    D = constraint_jacobian(model, x[:nq]) if model.nc else np.zeros((0, nq))
+    Nq, V = _null(D, tolerance), _null(D[:, :nd], tolerance)
+    T = np.zeros((nq + nd + nk, Nq.shape[1] + V.shape[1] + nk))
+    T[:nq, : Nq.shape[1]] = Nq
+    T[nq : nq + nd, Nq.shape[1] : Nq.shape[1] + V.shape[1]] = V
+    T[nq + nd :, Nq.shape[1] + V.shape[1] :] = np.eye(nk)
+    return T
+
+
+def _null(D: Any, tolerance: float) -> Array:
+    if D.shape[0] == 0:
+        return np.eye(D.shape[1])
+    _, s, right = np.linalg.svd(D)
+    return np.ascontiguousarray(right[int(np.sum(s > tolerance * max(s[0], np.finfo(float).tiny))) :].T)

@@ -1,0 +1,38 @@
+"""Weight matrices from names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array
+
+
+def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:
+    """Diagonal weight matrix (n, n) of a System by the names of its states (`of="x"`) or inputs (`of="u"`).
+
+    Names may contain the wildcards of a shell (`"p_*"`); later entries win. Unknown names are a ValueError.
+
+    >>> from types import SimpleNamespace
+    >>> system = SimpleNamespace(x_names=("theta", "p_theta"), u_names=("torque",))
+    >>> weights(system, {"theta": 100})
+    array([[100.,   0.],
+           [  0.,   1.]])
+    """
+    if of not in ("x", "u"):
+        raise ValueError(f"of must be 'x' or 'u', not {of!r}")
+    names = tuple(system.x_names if of == "x" else system.u_names)
+    diagonal = np.full(len(names), float(default))
+    for pattern, value in values.items():
+        hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
+        if not hits:
+            raise ValueError(
+                f"no {'state' if of == 'x' else 'input'} is called {pattern!r}; there are {', '.join(names)}"
+            )
+        diagonal[hits] = float(value)
+    if not np.isfinite(diagonal).all() or (diagonal < 0).any():
+        raise ValueError("weights must be finite and not negative")
+    return np.diag(diagonal)
