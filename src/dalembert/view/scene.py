@@ -244,7 +244,9 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
     tree = _Tree(model)
     poses = frame_poses(model, table)
     points = poses[..., :3, 3][:, tree.shown]
+    reach = _reach(tree, poses[0])
     extent = _extent(model, points)
+    girth = _girth(tree, poses[0], extent)
     camera, ground = _camera(model, poses, points, extent)
     shapes: list[Shape] = []
     links: list[Link] = []
@@ -256,17 +258,17 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
         if tree.has_visuals[tree.body[entry.index]]:
             continue
         if frame.mass > 0:
-            shapes.append(_mass(frame, entry.index, extent, heaviest))
+            shapes.append(_mass(frame, entry.index, extent, girth, heaviest, reach[tree.body[entry.index]]))
         start = tree.rod_start[entry.index]
         if start is not None:
-            links.append(Link("rod", (start, entry.index), 0.010 * extent))
+            links.append(Link("rod", (start, entry.index), 0.010 * girth))
     for run in tree.joints:
-        shapes_, links_ = _joint(model, tree, run, table, extent)
+        shapes_, links_ = _joint(model, tree, run, table, extent, girth)
         shapes += shapes_
         links += links_
     for element in model.elements:
         if isinstance(element, (LinearSpring, LinearDamper, Distance)):
-            links += _stretched(model, element, poses, extent)
+            links += _stretched(model, element, poses, girth)
         elif isinstance(element, PointOnPlane):
             side = 0.8 * extent
             pose = _pose(_align_z(np.array(element.normal)), (0, 0, 0))
@@ -274,9 +276,9 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
             shapes.append(Shape("plane", at, (side, side), pose, RAIL, "plane", alpha=0.35))
         elif isinstance(element, PointToPoint):
             at = model.frame_index(element.frame1)
-            shapes.append(Shape("sphere", at, (0.015 * extent,), color=DARK, role="joint"))
+            shapes.append(Shape("sphere", at, (0.015 * girth,), color=DARK, role="joint"))
     shapes = list(dict.fromkeys(shapes))  # two rows of one joint are one marker
-    arrows = [a for e in model.elements for a in _arrows(model, e, 0.012 * extent)]
+    arrows = [a for e in model.elements for a in _arrows(model, e, 0.012 * girth)]
     named = tuple(e.index for e in model.frame_entries if e.name is not None)
     return Scene(model, tuple(shapes), tuple(links), tuple(arrows), named, extent, camera, ground)
 
@@ -290,6 +292,7 @@ class _Tree:
         children = [0] * n
         for e in entries[1:]:
             children[e.parent] += 1
+        leads_to_joint = {e.parent for e in entries[1:] if e.frame is not None and e.frame.variable is not None}
         used = {model.frame_index(getattr(el, f)) for el in model.elements for f in el.FRAMES}
         # bodies: frames joined by constant transforms; body 0 is the ground
         self.body = [0] * n
@@ -305,8 +308,12 @@ class _Tree:
         def plain(e: Any) -> bool:  # a constant frame that only leads on to the next
             f = e.frame
             constant = f.variable is None and not f.mass and not f.visuals
-            return constant and children[e.index] == 1 and e.index not in used and e.name is None
+            alone = children[e.index] == 1 and e.index not in leads_to_joint
+            return constant and alone and e.index not in used and e.name is None
 
+        # (frame, body) pairs whose distance tells how large a body is; a joint belongs to both of its bodies
+        self.spans = [(e.index, self.body[e.index]) for e in entries[1:]]
+        self.spans += [(e.index, self.body[e.parent]) for e in entries[1:] if self.body[e.index] == e.index]
         # rods: from the last frame that matters to the next one, within a moving body
         origin = list(range(n))
         offset = [False] * n  # is there a translation between origin and here?
@@ -357,18 +364,31 @@ def _has_offset(frame: Frame) -> bool:
     return frame.transform[0] == "t" and bool(frame.value)
 
 
+def _reach(tree: _Tree, poses: Array) -> Array:
+    """Distance from the first frame of each body to its farthest frame or joint, (nframes,) by first frame."""
+    reach = np.zeros(len(poses))
+    for i, start in tree.spans:
+        reach[start] = max(reach[start], float(np.linalg.norm(poses[i, :3, 3] - poses[start, :3, 3])))
+    return reach
+
+
 def _extent(model: Model, points: Array) -> float:
     """Size of the mechanism: the middle over time of its diagonal, or the size of its bodies."""
-    diagonal = float(np.median(np.linalg.norm(np.ptp(points, axis=1), axis=-1)))
-    bodies = [diagonal]
+    sizes = [float(np.median(np.linalg.norm(np.ptp(points, axis=1), axis=-1)))]
     for e in model.frame_entries[1:]:
         assert e.frame is not None
-        if e.frame.mass > 0 and any(e.frame.inertia):
-            bodies.append(float(np.linalg.norm(_inertia_box(e.frame)[0])))
+        if e.frame.mass > 0 and any(e.frame.inertia) and not sizes[0] > 0:
+            sizes.append(float(np.linalg.norm(_inertia_box(e.frame)[0])))
         for v in e.frame.visuals:
-            bodies.append(_visual_size(v))
-    largest = max(bodies)
+            sizes.append(_visual_size(v))
+    largest = max(sizes)
     return largest if largest > 1e-9 else 1.0
+
+
+def _girth(tree: _Tree, poses: Array, extent: float) -> float:
+    """The length that thicknesses are taken from: the extent, less when the links are short against it."""
+    rods = [np.linalg.norm(poses[i, :3, 3] - poses[s, :3, 3]) for i, s in enumerate(tree.rod_start) if s is not None]
+    return max(min(extent, 7.0 * float(np.median(rods))), 0.12 * extent) if rods else extent
 
 
 def _camera(model: Model, poses: Array, points: Array, extent: float) -> tuple[Camera, float]:
@@ -420,14 +440,16 @@ def _plane_of_motion(model: Model, poses: Array) -> Array | None:
     return normal if in_plane else None
 
 
-def _mass(frame: Frame, index: int, extent: float, heaviest: float) -> Shape:
-    """A box of the same inertia when there is one of sensible size, else a sphere that grows with the mass."""
+def _mass(frame: Frame, index: int, extent: float, girth: float, heaviest: float, reach: float) -> Shape:
+    """A box of the same inertia when it suits the size of the body, else a sphere that grows with the mass."""
     if any(frame.inertia):
         sides, axes = _inertia_box(frame)
-        if sides.max() <= 1.5 * extent and sides.min() > 0.02 * sides.max():
-            sides = np.maximum(sides, 0.015 * extent)
+        room = reach if reach > 0.02 * extent else 0.6 * extent
+        bulky = reach > 0.02 * extent and np.prod(np.maximum(sides, 1e-3 * room)) > (0.6 * room) ** 3
+        if 0.02 * extent < sides.max() <= 1.3 * room and not bulky:
+            sides = np.maximum(sides, 0.015 * girth)
             return Shape("box", index, tuple(float(s) for s in sides), _pose(axes, frame.com))
-    radius = 0.034 * extent * max((frame.mass / heaviest) ** (1 / 3), 0.35)
+    radius = 0.029 * girth * max((frame.mass / heaviest) ** (1 / 3), 0.35)
     return Shape("sphere", index, (float(radius),), _pose(np.eye(3), frame.com))
 
 
@@ -444,7 +466,9 @@ def _inertia_box(frame: Frame) -> tuple[Array, Array]:
     return np.sqrt(np.maximum(squares, 0.0)), axes
 
 
-def _joint(model: Model, tree: _Tree, run: list[int], q: Array, extent: float) -> tuple[list[Shape], list[Link]]:
+def _joint(
+    model: Model, tree: _Tree, run: list[int], q: Array, extent: float, girth: float
+) -> tuple[list[Shape], list[Link]]:
     """A pin for a hinge, a ball for several rotations, a rail or a telescope for a slider, nothing for the rest."""
     entries = model.frame_entries
     first, last = entries[run[0]], entries[run[-1]]
@@ -455,40 +479,40 @@ def _joint(model: Model, tree: _Tree, run: list[int], q: Array, extent: float) -
     grounded = parent_body == 0
     kinds = [f.transform for f in frames]
     axis = np.eye(3)["xyz".index(kinds[0][1])]
-    big = 1.35 if grounded else 1.0
+    big = 1.25 if grounded else 1.0
     if all(k[0] == "r" for k in kinds):
         if len(run) == 1:
-            size = (0.017 * extent * big, 0.055 * extent * big)
+            size = (0.0145 * girth * big, 0.046 * girth * big)
             return [Shape("cylinder", last.index, size, _pose(_align_z(axis), (0, 0, 0)), DARK, "joint")], []
-        return [Shape("sphere", last.index, (0.018 * extent * big,), color=DARK, role="joint")], []
+        return [Shape("sphere", last.index, (0.018 * girth * big,), color=DARK, role="joint")], []
     if len(run) == 1:
         if not grounded:
-            return [], [Link("rod", (first.parent, last.index), 0.006 * extent, STEEL)]
+            return [], [Link("rod", (first.parent, last.index), 0.006 * girth, STEEL)]
         values = q.T[model.index(frames[0].variable or "")]
         low, high = float(values.min()), float(values.max())
         if high - low > 20 * extent:
             return [], []
-        size = (0.006 * extent, (high - low) + 0.9 * extent)
+        size = (0.006 * girth, (high - low) + 0.9 * extent)
         pose = _pose(_align_z(axis), axis * (low + high) / 2)
         return [Shape("cylinder", first.parent, size, pose, RAIL, "rail")], []
     return [], []
 
 
-def _stretched(model: Model, element: Any, poses: Array, extent: float) -> list[Link]:
+def _stretched(model: Model, element: Any, poses: Array, girth: float) -> list[Link]:
     ends = (model.frame_index(element.frame1), model.frame_index(element.frame2))
     if isinstance(element, LinearSpring):
         usual = float(np.median(np.linalg.norm(poses[:, ends[0], :3, 3] - poses[:, ends[1], :3, 3], axis=-1)))
-        turns = int(np.clip(round(18 * (element.rest_length or usual) / extent), 6, 14))
-        radius = 0.028 * extent
+        turns = int(np.clip(round(18 * (element.rest_length or usual) / girth), 6, 14))
+        radius = 0.028 * girth
         return [Link("spring", ends, radius, SPRING, turns=turns, aspect=round(radius / max(usual, radius), 3))]
     if isinstance(element, LinearDamper):
         return [
-            Link("damper", ends, 0.006 * extent, STEEL),
-            Link("damper", ends, 0.020 * extent, DARK, span=(0.1, 0.5)),
+            Link("damper", ends, 0.006 * girth, STEEL),
+            Link("damper", ends, 0.020 * girth, DARK, span=(0.1, 0.5)),
         ]
     if isinstance(element.length, float):
-        return [Link("rod", ends, 0.008 * extent, STEEL)]
-    return [Link("string", ends, 0.0035 * extent, STRING)]
+        return [Link("rod", ends, 0.008 * girth, STEEL)]
+    return [Link("string", ends, 0.0035 * girth, STRING)]
 
 
 def _arrows(model: Model, element: Any, radius: float) -> list[Arrow]:

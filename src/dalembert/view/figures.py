@@ -1,0 +1,266 @@
+"""Figures of motions in one style: variables with names and units, energy, constraint violation, momentum, inputs.
+
+Every function takes one Trajectory or several (drawn over each other) and returns a matplotlib Figure. The style is
+applied only inside these functions; use `with style():` to give your own figures the same look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .quantities import Motion, check_names, check_variables, motions, thin, variable_unit, violation
+from .scene import PALETTE
+
+POINTS = 4000  # more than a printed figure resolves
+PARTS = ("variables", "energy", "constraints", "momentum", "inputs")
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of all figures, as a context manager; nothing global changes.
+
+    >>> import matplotlib
+    >>> before = matplotlib.rcParams["axes.grid"]
+    >>> with style():
+    ...     matplotlib.rcParams["axes.grid"]
+    True
+    >>> matplotlib.rcParams["axes.grid"] == before
+    True
+    """
+    import matplotlib
+    from cycler import cycler
+
+    ink, soft = "#1d2430", "#667085"
+    settings: Any = {
+        "axes.prop_cycle": cycler(color=PALETTE),
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.edgecolor": "#aab2bf",
+        "axes.labelcolor": ink,
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.formatter.useoffset": False,
+        "axes.formatter.limits": (-4, 5),
+        "grid.color": "#e6e9ee",
+        "grid.linewidth": 0.7,
+        "lines.linewidth": 1.5,
+        "font.size": 9.5,
+        "text.color": ink,
+        "xtick.color": soft,
+        "ytick.color": soft,
+        "xtick.major.size": 3,
+        "ytick.major.size": 3,
+        "legend.frameon": False,
+        "legend.fontsize": 8.5,
+        "figure.dpi": 110,
+        "savefig.dpi": 160,
+        "savefig.bbox": "tight",
+        "figure.constrained_layout.use": True,
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def plot_trajectory(
+    trajectory: Any,
+    *others: Any,
+    names: Sequence[str] | None = None,
+    variables: Sequence[str] | None = None,
+    show: Sequence[str] = ("variables", "energy", "constraints"),
+    title: str | None = None,
+) -> Any:
+    """A figure of one or several trajectories over time, one panel under the other.
+
+    `show` lists the parts, of "variables", "energy" (its error against the start), "constraints", "momentum", "inputs";
+    parts that a model does not have are left out. `variables` chooses by name (default: the first eight; with several
+    trajectories the first four, each in its own panel). `names` labels the trajectories. Returns the Figure.
+
+    >>> import matplotlib; matplotlib.use("Agg")
+    >>> from dalembert import Model, tx
+    >>> from dalembert.view.quantities import Pose
+    >>> figure = plot_trajectory(Pose(Model([tx("x", mass=1.0)]), np.zeros((1, 1))), show=["variables"])
+    >>> figure.axes[0].get_ylabel()
+    'x (m)'
+    """
+    runs = motions(trajectory, others)
+    labels = check_names(runs, names)
+    if isinstance(show, str):
+        show = [show]
+    for part in show:
+        if part not in PARTS:
+            raise ValueError(f"show: unknown part {part!r}, choose from {', '.join(PARTS)}")
+    model = runs[0].model
+    panels: list[Any] = []
+    for part in show:
+        if part == "variables":
+            panels += _variable_panels(runs, labels, check_variables(model, variables, 8 if len(runs) == 1 else 4))
+        elif part == "energy":
+            panels.append(lambda ax: _draw_energy(ax, runs, labels))
+        elif part == "constraints" and model.nc:
+            panels.append(lambda ax: _draw_violation(ax, runs, labels))
+        elif part == "momentum":
+            panels += _momentum_panels(runs, labels, check_variables(model, variables, model.nd))
+        elif part == "inputs" and model.nu:
+            panels.append(lambda ax: _draw_inputs(ax, runs, labels))
+    return _figure(panels, title)
+
+
+def plot_variables(trajectory: Any, *others: Any, variables: Sequence[str] | None = None, **options: Any) -> Any:
+    """Configuration variables over time; options as for `plot_trajectory`."""
+    return plot_trajectory(trajectory, *others, variables=variables, show=["variables"], **options)
+
+
+def plot_energy(trajectory: Any, *others: Any, **options: Any) -> Any:
+    """Error of the total energy against its value at the start (J); options as for `plot_trajectory`."""
+    return plot_trajectory(trajectory, *others, show=["energy"], **options)
+
+
+def plot_constraints(trajectory: Any, *others: Any, **options: Any) -> Any:
+    """Largest constraint violation over time, logarithmic; options as for `plot_trajectory`."""
+    return plot_trajectory(trajectory, *others, show=["constraints"], **options)
+
+
+def plot_momentum(trajectory: Any, *others: Any, **options: Any) -> Any:
+    """Generalized momenta of the dynamic variables; options as for `plot_trajectory`."""
+    return plot_trajectory(trajectory, *others, show=["momentum"], **options)
+
+
+# ---- panels ---------------------------------------------------------------------------------------------------------
+
+
+def _figure(panels: Sequence[Any], title: str | None) -> Any:
+    import matplotlib.pyplot as plt
+
+    if not panels:
+        raise ValueError("nothing to plot: the model has none of the parts that were asked for")
+    with style():
+        figure, axes = plt.subplots(
+            len(panels), 1, sharex=True, squeeze=False, figsize=(7.2, 0.6 + 1.75 * max(len(panels), 1.4))
+        )
+        for draw, ax in zip(panels, axes[:, 0], strict=True):
+            draw(ax)
+        _drop_repeated_legends(axes[:, 0])
+        axes[-1, 0].set_xlabel("time (s)")
+        figure.align_ylabels()
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        # draw while the style holds: layout and tick texts are settled lazily
+        figure.canvas.draw()
+    return figure
+
+
+def _line(ax: Any, t: Any, y: Any, **options: Any) -> None:
+    ax.plot(*thin(np.asarray(t, dtype=float), np.asarray(y, dtype=float), POINTS), **options)
+
+
+def _legend(ax: Any) -> None:
+    lines, _ = ax.get_legend_handles_labels()
+    if len(lines) > 1:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), borderaxespad=0.2, ncols=1 + (len(lines) > 9))
+
+
+def _drop_repeated_legends(axes: Sequence[Any]) -> None:
+    shown: list[str] = []
+    for ax in axes:
+        legend = ax.get_legend()
+        if legend is not None:
+            texts = [t.get_text() for t in legend.get_texts()]
+            if texts == shown:
+                legend.remove()
+            shown = texts
+
+
+def _each_run(ax: Any, runs: Sequence[Motion], names: Sequence[str], value: Any) -> None:
+    """One curve for each run; the first is drawn last, on top."""
+    for i, (run, name) in enumerate(zip(runs, names, strict=True)):
+        y = value(run)
+        if y is not None:
+            _line(ax, run.t[: len(y)], y, label=name, color=PALETTE[i % len(PALETTE)], zorder=3 - i / len(runs))
+    _legend(ax)
+
+
+def _variable_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Any]:
+    model = runs[0].model
+    if len(runs) > 1 or len(variables) == 1:
+
+        def single(ax: Any, variable: str) -> None:
+            def value(run: Motion) -> Any:
+                return run.q[:, run.model.index(variable)] if variable in run.model.variables else None
+
+            _each_run(ax, runs, names, value)
+            ax.set_ylabel(f"{variable} ({variable_unit(model, variable)})")
+
+        return [lambda ax, v=v: single(ax, v) for v in variables]
+
+    def grouped(ax: Any, unit: str) -> None:
+        for v in variables:
+            if variable_unit(model, v) == unit:
+                dashed = "--" if v in model.kinematic else "-"
+                _line(ax, runs[0].t, runs[0].q[:, model.index(v)], label=v, linestyle=dashed)
+        alone = [v for v in variables if variable_unit(model, v) == unit]
+        ax.set_ylabel(f"{alone[0]} ({unit})" if len(alone) == 1 else "angles (rad)" if unit == "rad" else "lengths (m)")
+        _legend(ax)
+
+    units = list(dict.fromkeys(variable_unit(model, v) for v in variables))
+    return [lambda ax, u=u: grouped(ax, u) for u in units]
+
+
+def _draw_energy(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
+    def error(run: Motion) -> Any:
+        e = np.asarray(run.energy(), dtype=float)
+        return e - e[0] if len(e) else None
+
+    _each_run(ax, runs, names, error)
+    ax.set_ylabel("energy − start (J)")
+
+
+def _draw_violation(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
+    def value(run: Motion) -> Any:
+        return np.maximum(violation(run), 1e-17) if run.model.nc else None  # exact zeros have no logarithm
+
+    _each_run(ax, runs, names, value)
+    ax.set_yscale("log")
+    low, high = ax.dataLim.intervaly
+    ax.set_ylim(10.0 ** np.floor(np.log10(low) - 0.1), 10.0 ** np.ceil(np.log10(high) + 0.1))  # whole decades
+    ax.set_ylabel("constraint\nviolation")
+
+
+def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Any]:
+    model = runs[0].model
+    chosen = [v for v in variables if v in model.dynamic]
+    meaning = {"rad": "kg m²/s", "m": "kg m/s"}
+
+    def draw(ax: Any, unit: str) -> None:
+        for v in (v for v in chosen if variable_unit(model, v) == unit):
+            for i, (run, name) in enumerate(zip(runs, names, strict=True)):
+                momenta: Any = run.p  # type: ignore[attr-defined]
+                p = momenta[:, model.index(v)]
+                color = {"color": PALETTE[i % len(PALETTE)]} if len(runs) > 1 else {}
+                _line(ax, run.t, p, label=f"{v}, {name}" if len(runs) > 1 else v, **color)
+        ax.set_ylabel(f"momentum ({meaning[unit]})")
+        _legend(ax)
+
+    units = list(dict.fromkeys(variable_unit(model, v) for v in chosen))
+    return [lambda ax, u=u: draw(ax, u) for u in units]
+
+
+def _draw_inputs(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
+    """Inputs hold over a step, so they are stairs."""
+    for i, (run, name) in enumerate(zip(runs, names, strict=True)):
+        u = np.asarray(run.u, dtype=float)
+        for j, label in enumerate(run.model.inputs):
+            if u.size == 0:
+                continue
+            color = PALETTE[(i if len(runs) > 1 else j) % len(PALETTE)]
+            text = f"{label}, {name}" if len(runs) > 1 else label
+            ax.stairs(u[:, j], run.t[: len(u) + 1], baseline=None, label=text, color=color, linewidth=1.3)
+    ax.set_ylabel("inputs (N, N m)" if runs[0].model.nu > 1 else f"{runs[0].model.inputs[0]} (N or N m)")
+    _legend(ax)
