@@ -1,0 +1,25 @@
+"""Estimation on the one-step map: Kalman filters (extended, unscented), particle filter, smoother, Monte-Carlo."""
+
+from .euler import EulerModel
+from .extended import ExtendedKalmanFilter
+from .filter import Estimate, Filtered
+from .measurement import Measurement, measure, measure_expression, measure_frame
+from .particle import ParticleFilter, Particles
+from .smoother import Smoothed, smooth
+from .unscented import UnscentedKalmanFilter
+
+__all__ = [
+    "Estimate",
+    "EulerModel",
+    "ExtendedKalmanFilter",
+    "Filtered",
+    "Measurement",
+    "ParticleFilter",
+    "Particles",
+    "Smoothed",
+    "UnscentedKalmanFilter",
+    "measure",
+    "measure_expression",
+    "measure_frame",
+    "smooth",
+]

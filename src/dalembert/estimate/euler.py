@@ -1,0 +1,114 @@
+"""EulerModel: the continuous equations of motion with one explicit Euler step, for comparison.
+
+Schultz, Murphey, Embedded control synthesis, section IV and Fig. 3: what filters without discrete mechanics do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..control.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class EulerModel:
+    """x = (q (nq), v (nq)), u = (forces (nu), accelerations of the kinematic variables (nk)); x' = x + dt (v, a(x, u)).
+
+    Same interface as System (nx, nu, x_names, f, linearize), so every filter runs on it; derivatives are exact
+    derivatives of the continuous acceleration, constraints act through their multipliers (no stabilization).
+    `dt` is a number or an array (N,).
+
+    >>> import dalembert as da
+    >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))], [da.Gravity((0, 0, -9.8))])
+    >>> euler = EulerModel(pendulum, 0.1)
+    >>> euler.linearize([0.0, 0.0], [])[0]
+    array([[ 1.  ,  0.1 ],
+           [-0.98,  1.  ]])
+    """
+
+    model: Any
+    dt: Any
+
+    @property
+    def nx(self) -> int:
+        """Number of states, 2 nq."""
+        return 2 * int(self.model.nq)
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs: forces and kinematic accelerations."""
+        return int(self.model.nu + self.model.nk)
+
+    @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of q, then v_ of each."""
+        return (*self.model.variables, *(f"v_{name}" for name in self.model.variables))
+
+    @property
+    def u_names(self) -> tuple[str, ...]:
+        """Names of the forces, then a_ of each kinematic variable."""
+        return (*self.model.inputs, *(f"a_{name}" for name in self.model.kinematic))
+
+    def step(self, k: int) -> float:
+        """Length of step k (s)."""
+        return float(np.ravel(self.dt)[k if np.size(self.dt) > 1 else 0])
+
+    @cached_property
+    def _functions(self) -> tuple[Any, Any]:
+        """The acceleration (nq) and its derivatives by x and u, from the model written out in CasADi."""
+        import casadi as ca
+
+        from ..symbolic import Symbolic
+
+        m, s = self.model, Symbolic(self.model)
+        nd, nc = m.nd, m.nc
+        a, lam, drive = ca.SX.sym("a", nd), ca.SX.sym("lam", nc), ca.SX.sym("drive", m.nk)
+        full = ca.vertcat(a, drive) if m.nk else a
+        L = s.lagrangian()
+        momentum = ca.gradient(L, s.v)
+        # d/dt dL/dv - dL/dq = F - C'lambda, C a + (dC/dt) v = 0
+        motion = (s.mass_matrix() @ full + ca.jtimes(momentum, s.q, s.v) - ca.gradient(L, s.q) - s.force())[:nd]
+        unknown = a
+        if nc:
+            C = s.constraint_jacobian()
+            motion = ca.vertcat(motion + C[:, :nd].T @ lam, C @ full + ca.jtimes(C @ s.v, s.q, s.v))
+            unknown = ca.vertcat(a, lam)
+        known = ca.vertcat(s.q, s.v, *([s.u] if m.nu else []), *([drive] if m.nk else []))
+        # linear in the unknowns, so the value at zero and the matrix are everything
+        zero = ca.substitute(motion, unknown, ca.DM.zeros(unknown.shape))
+        value = ca.Function("value", [known], [zero, ca.jacobian(motion, unknown)])
+        slope = ca.Function("slope", [known, unknown], [ca.densify(ca.jacobian(motion, known))])
+        return value, slope
+
+    def acceleration(self, x: Any, u: Any) -> tuple[Array, Array]:
+        """(a (nq), its derivative by (x, u) (nq, nx + nu)) at x (nx,), u (nu,)."""
+        nd, nk = self.model.nd, self.model.nk
+        known = np.concatenate([np.asarray(x, dtype=float), np.asarray(u, dtype=float)])
+        value, slope = self._functions
+        rest, K = (np.array(part) for part in value(known))
+        unknown = -np.linalg.solve(K, rest.ravel())
+        derivative = -np.linalg.solve(K, np.array(slope(known, unknown)))[:nd]
+        drive = np.zeros((nk, len(known)))
+        drive[:, len(known) - nk :] = np.eye(nk)
+        return np.concatenate([unknown[:nd], known[len(known) - nk :]]), np.vstack([derivative, drive])
+
+    def f(self, x: Any, u: Any, k: int = 0) -> Array:
+        """x' (nx,) after one explicit Euler step."""
+        x = np.asarray(x, dtype=float)
+        a, _ = self.acceleration(x, u)
+        return np.asarray(x + self.step(k) * np.concatenate([x[self.model.nq :], a]))
+
+    def linearize(self, x: Any, u: Any, k: int = 0) -> tuple[Array, Array]:
+        """A (nx, nx), B (nx, nu) of the Euler step."""
+        nq, dt = self.model.nq, self.step(k)
+        _, D = self.acceleration(x, u)
+        A = np.eye(self.nx)
+        A[:nq, nq:] += dt * np.eye(nq)
+        A[nq:] += dt * D[:, : self.nx]
+        B = np.zeros((self.nx, self.nu))
+        B[nq:] = dt * D[:, self.nx :]
+        return A, B

@@ -1,0 +1,70 @@
+"""Extended Kalman filter on the one-step map, with its exact linearization, in Joseph form.
+
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, section 3 (Fig. 6); Schultz, Murphey, Embedded
+control synthesis using one-step methods in discrete mechanics, section III-C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..control.arrays import Array
+from .filter import Estimate, GaussianFilter, check_finite
+from .measurement import Measurement
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedKalmanFilter(GaussianFilter):
+    """x' = f(x, u) + w, z = h(x) + e with covariances Q of w (nx, nx) or (N, nx, nx), R of e (nz, nz).
+
+    Q and R may be a number, variances, or matrices; R must be positive definite, Q may be singular. `gate` (a
+    probability, e.g. 0.999) refuses measurements farther off than that; None accepts all. `system` is a System, or
+    anything with nx, nu, x_names, f(x, u, k), linearize(x, u, k) (e.g. `EulerModel`).
+
+    The covariance update is (1 - K H) P (1 - K H)' + K R K', which stays positive semidefinite for any gain.
+
+    >>> import dalembert as da
+    >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))], [da.Gravity((0, 0, -9.8))])
+    >>> system = da.System(da.MidpointVI(pendulum, dt=0.1), steps=100)
+    >>> truth = system.simulate([1.0, 0.0], np.zeros((100, 0)))
+    >>> Z = truth[:, :1] + 0.1 * np.random.default_rng(0).normal(size=(101, 1))
+    >>> ekf = ExtendedKalmanFilter(system, da.measure(system, "theta"), Q=1e-4, R=0.01)
+    >>> result = ekf.run(ekf.start([0.8, 0.0], 0.1), np.zeros((100, 0)), Z)
+    >>> bool(np.abs(result.mean - truth)[50:, 0].mean() < 0.5 * np.abs(Z - truth[:, :1])[50:].mean())
+    True
+    """
+
+    system: Any
+    measurement: Measurement
+    Q: Any
+    R: Any
+    gate: float | None = None
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def _predict(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+        x, P = estimate.mean, estimate.covariance
+        A, _ = self.system.linearize(x, u, k)
+        mean = np.asarray(self.system.f(x, u, k), dtype=float)
+        AP = A @ P
+        new = AP @ A.T + self.noise(k)
+        new = (new + new.T) / 2
+        check_finite(mean, new, self.system.x_names, k)
+        return Estimate(mean, new), AP.T
+
+    def update(self, estimate: Estimate, z: Any) -> Estimate:
+        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
+        P = estimate.covariance
+        H = np.asarray(self.measurement.jacobian(estimate.mean), dtype=float)
+        expected = np.asarray(self.measurement.h(estimate.mean), dtype=float)
+        cross = P @ H.T
+
+        def joseph(K: Array, rows: Any) -> Array:
+            M = np.eye(len(P)) - K @ H[rows]
+            return np.asarray(M @ P @ M.T + K @ self.R[np.ix_(rows, rows)] @ K.T)
+
+        return self._gaussian_update(estimate, z, expected, H @ cross, cross, joseph)

@@ -1,0 +1,204 @@
+"""What all filters share: estimates, noise checks, the update of a Gaussian, the run over a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..control.arrays import Array, finite
+from ..errors import SingularityError
+from .measurement import Measurement
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A Gaussian: `mean` (nx,), `covariance` (nx, nx). After an update also: `innovation` (nz,) (NaN where missing),
+    `distance` its squared Mahalanobis length, `accepted` (False if gated out, None if there was no measurement).
+    """
+
+    mean: Array
+    covariance: Array
+    innovation: Array | None = None
+    distance: float = float("nan")
+    accepted: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """A filtered record of N steps: `mean` (N+1, nx), `covariance` (N+1, nx, nx) after each update.
+
+    `predicted_mean`, `predicted_covariance` before it, `cross` (N, nx, nx) covariance of x_k and x_{k+1} before it (for
+    the smoother), `innovation` (N+1, nz) and `distance` (N+1,) NaN where nothing was measured, `accepted` (N+1,) True
+    where a measurement was used.
+    """
+
+    mean: Array
+    covariance: Array
+    predicted_mean: Array
+    predicted_covariance: Array
+    cross: Array
+    innovation: Array
+    distance: Array
+    accepted: Any
+
+
+def covariance(value: Any, what: str, n: int, *, definite: bool, steps: int | None = None) -> Array:
+    """A covariance (n, n) or (steps, n, n) from a number, variances (n,) or matrices; wrong ones are ValueErrors.
+
+    `definite` refuses singular matrices too.
+
+    >>> covariance([1, 2], "R", 2, definite=True)
+    array([[1., 0.],
+           [0., 2.]])
+    """
+    from ..control.arrays import weight
+
+    P = weight(value, what, n, steps)
+    least = np.linalg.eigvalsh(P).min(axis=-1)
+    largest = np.abs(P).max(initial=0.0, axis=(-2, -1))
+    worst = float((least + 1e-9 * largest).min()) if not definite else float((least - 1e-14 * largest).min())
+    if worst < 0 or (definite and worst <= 0):
+        kind = "positive definite" if definite else "positive semidefinite"
+        raise ValueError(f"{what} is not {kind} (least eigenvalue {float(np.min(least)):.3g})")
+    return P
+
+
+def gate_threshold(gate: float | None, size: int) -> float:
+    """Squared Mahalanobis distance that a correct measurement stays below with probability `gate`."""
+    if gate is None or size == 0:
+        return float("inf")
+    from scipy.stats import chi2
+
+    if not 0 < gate < 1:
+        raise ValueError(f"gate is a probability between 0 and 1, not {gate}")
+    return float(chi2.ppf(gate, size))
+
+
+def present(z: Any, measurement: Measurement) -> tuple[Array, Any]:
+    """(z (nz,), indices of its entries that are there). None or NaN means missing; infinity is a ValueError."""
+    if z is None:
+        return np.full(measurement.size, np.nan), np.zeros(0, dtype=int)
+    z = np.asarray(z, dtype=float)
+    if z.shape != (measurement.size,):
+        raise ValueError(f"z has shape {z.shape}, but ({measurement.size},) is needed")
+    if np.isinf(z).any():
+        raise ValueError("z is infinite (use NaN for a missing entry)")
+    return z, np.flatnonzero(~np.isnan(z))
+
+
+def factor(S: Array, what: str, names: tuple[str, ...] = ()) -> Array:
+    """Cholesky factor of a covariance that must be positive definite."""
+    try:
+        return np.asarray(np.linalg.cholesky(S))
+    except np.linalg.LinAlgError:
+        raise SingularityError(
+            f"{what} is not positive definite",
+            matrix=what,
+            variables=names,
+            hint="the measurement noise is too small for the conditioning of the state, or the filter has diverged",
+        ) from None
+
+
+class GaussianFilter:
+    """Common part of the Kalman filters: subclasses have fields system, measurement, Q, R, gate and `_predict`."""
+
+    system: Any
+    measurement: Measurement
+    Q: Any
+    R: Any
+    gate: float | None
+
+    def _check(self) -> None:
+        n, steps = self.system.nx, getattr(self.system, "steps", None)
+        object.__setattr__(self, "Q", covariance(self.Q, "Q", n, definite=False, steps=steps))
+        object.__setattr__(self, "R", covariance(self.R, "R", self.measurement.size, definite=True))
+        gate_threshold(self.gate, self.measurement.size)
+
+    def start(self, mean: Any, P: Any) -> Estimate:
+        """The first estimate: mean (nx,), covariance P (number, variances, or matrix)."""
+        n = self.system.nx
+        return Estimate(finite(mean, "mean", (n,)), covariance(P, "P", n, definite=False))
+
+    def noise(self, k: int) -> Array:
+        """Covariance of the process noise of step k (nx, nx)."""
+        Q: Array = self.Q
+        return Q if Q.ndim == 2 else Q[k]
+
+    def predict(self, estimate: Estimate, u: Any, k: int = 0) -> Estimate:
+        """The estimate after step k with input u (nu,), before the next measurement."""
+        return self._predict(estimate, finite(u, "u", (self.system.nu,)), k)[0]
+
+    def _predict(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+        raise NotImplementedError
+
+    def update(self, estimate: Estimate, z: Any) -> Estimate:
+        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
+        raise NotImplementedError
+
+    def run(self, start: Estimate, U: Any, Z: Any) -> Filtered:
+        """Filter a record: U (N, nu) inputs, Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0)."""
+        U = finite(U, "U", (None, self.system.nu))
+        N, nz = len(U), self.measurement.size
+        rows: list[Any] = [None if z is None else np.asarray(z, dtype=float) for z in Z]
+        if len(rows) == N:
+            rows = [None, *rows]
+        if len(rows) != N + 1:
+            raise ValueError(f"Z has {len(rows)} rows, but {N} or {N + 1} are needed")
+        before, cross = start, []
+        predictions, estimates = [start], [self.update(start, rows[0])]
+        for k in range(N):
+            before, C = self._predict(estimates[-1], U[k], k)
+            predictions.append(before)
+            cross.append(C)
+            estimates.append(self.update(before, rows[k + 1]))
+        nothing = np.full(nz, np.nan)
+        return Filtered(
+            mean=np.stack([e.mean for e in estimates]),
+            covariance=np.stack([e.covariance for e in estimates]),
+            predicted_mean=np.stack([e.mean for e in predictions]),
+            predicted_covariance=np.stack([e.covariance for e in predictions]),
+            cross=np.stack(cross) if cross else np.zeros((0, self.system.nx, self.system.nx)),
+            innovation=np.stack([nothing if e.innovation is None else e.innovation for e in estimates]),
+            distance=np.array([e.distance for e in estimates]),
+            accepted=np.array([bool(e.accepted) for e in estimates]),
+        )
+
+    def _gaussian_update(
+        self, estimate: Estimate, z: Any, expected: Array, S: Array, cross: Array, joseph: Any
+    ) -> Estimate:
+        """Update with predicted measurement `expected`, its covariance S without noise, cross covariance of x and z.
+
+        `joseph(K, rows)` returns the new covariance for the gain K of the measured rows.
+        """
+        z, rows = present(z, self.measurement)
+        if len(rows) == 0:
+            return Estimate(estimate.mean, estimate.covariance, np.full(self.measurement.size, np.nan))
+        innovation = self.measurement.innovation(z, expected)
+        e = innovation[rows]
+        total = S[np.ix_(rows, rows)] + self.R[np.ix_(rows, rows)]
+        names = tuple(self.measurement.names[i] for i in rows)
+        L = factor((total + total.T) / 2, "innovation covariance", names)
+        white = np.linalg.solve(L, e)
+        distance = float(white @ white)
+        if distance > gate_threshold(self.gate, len(rows)):
+            return Estimate(estimate.mean, estimate.covariance, innovation, distance, False)
+        K = np.linalg.solve(L.T, np.linalg.solve(L, cross[:, rows].T)).T
+        P = joseph(K, rows)
+        return Estimate(estimate.mean + K @ e, (P + P.T) / 2, innovation, distance, True)
+
+
+def check_finite(mean: Array, P: Array, names: Any, k: int) -> None:
+    """A filter never hands on NaN: raise with the states that overflowed."""
+    if np.isfinite(mean).all() and np.isfinite(P).all():
+        return
+    bad = ~np.isfinite(mean) | ~np.isfinite(P).all(axis=1)
+    variables = tuple(str(names[i]) for i in np.flatnonzero(bad))
+    raise SingularityError(
+        f"the prediction of step {k} is not finite: states {', '.join(variables)}",
+        matrix="covariance",
+        variables=variables,
+        step=k,
+        hint="the filter has diverged: check the model, the noise levels, and outliers (gate)",
+    )

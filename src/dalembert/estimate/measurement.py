@@ -1,0 +1,147 @@
+"""What a sensor sees: z = h(x) + noise, with the exact derivative of h."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from ..control.arrays import Array, finite
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """z = h(x): `h` maps x (nx,) to (size,), `jacobian` to (size, nx); `names` of the entries.
+
+    `angles` lists entries whose innovation is wrapped to (-pi, pi]. `matrix` (size, nx) is set if h(x) = matrix x.
+
+    >>> import numpy as np
+    >>> square = Measurement(lambda x: x**2, lambda x: np.diag(2 * x), names=("a", "b"))
+    >>> square.size
+    2
+    """
+
+    h: Callable[[Array], Any]
+    jacobian: Callable[[Array], Any]
+    names: tuple[str, ...]
+    angles: tuple[int, ...] = ()
+    matrix: Array | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of entries of z."""
+        return len(self.names)
+
+    def innovation(self, z: Array, expected: Array) -> Array:
+        """z - expected, angles wrapped to (-pi, pi]."""
+        e = np.asarray(z - expected, dtype=float)
+        for i in self.angles:
+            e[..., i] = -((-e[..., i] + np.pi) % (2 * np.pi) - np.pi)
+        return e
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    """x -> C x (a class, so that measurements pickle)."""
+
+    C: Array
+
+    def __call__(self, x: Array) -> Array:
+        return np.asarray(self.C @ x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Constant:
+    C: Array
+
+    def __call__(self, x: Array) -> Array:
+        return self.C
+
+
+@dataclass(frozen=True, eq=False)
+class _OfConfiguration:
+    """A CasADi function of q, as a function of x; `columns` > 0 makes it a Jacobian padded to that many columns."""
+
+    function: Any
+    nq: int
+    columns: int = 0
+
+    def __call__(self, x: Array) -> Array:
+        value = np.array(self.function(x[: self.nq]))
+        if not self.columns:
+            return value.ravel()
+        wide = np.zeros((value.shape[0], self.columns))
+        wide[:, : self.nq] = value
+        return wide
+
+
+def measure(system: Any, *names: str, C: Any = None, angles: tuple[str, ...] = ()) -> Measurement:
+    """A linear sensor: the states with these names (wildcards as in a shell), or z = C x with a matrix C (nz, nx).
+
+    `angles` names entries whose innovation is wrapped to (-pi, pi].
+
+    >>> from types import SimpleNamespace
+    >>> system = SimpleNamespace(x_names=("theta", "p_theta"), nx=2)
+    >>> measure(system, "theta").matrix
+    array([[1., 0.]])
+    """
+    if (C is None) == (not names):
+        raise ValueError("give either names of states or a matrix C")
+    if C is not None:
+        C = finite(C, "C", (None, system.nx))
+        labels = tuple(f"z[{i}]" for i in range(len(C)))
+    else:
+        rows: list[int] = []
+        for pattern in names:
+            hits = [i for i, name in enumerate(system.x_names) if name == pattern or fnmatchcase(name, pattern)]
+            if not hits:
+                raise ValueError(f"no state is called {pattern!r}; there are {', '.join(system.x_names)}")
+            rows += [i for i in hits if i not in rows]
+        C = np.eye(system.nx)[rows]
+        labels = tuple(system.x_names[i] for i in rows)
+    wrapped = tuple(labels.index(name) for name in angles)
+    return Measurement(_Linear(C), _Constant(C), labels, wrapped, C)
+
+
+def measure_expression(system: Any, make: Callable[[Any], Any], *, names: tuple[str, ...] | None = None) -> Measurement:
+    """A sensor given by a CasADi expression of the configuration: `make` gets the model's `Symbolic`.
+
+    >>> import dalembert as da
+    >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))], [da.Gravity((0, 0, -9.8))])
+    >>> system = da.System(da.MidpointVI(pendulum, dt=0.1), steps=1)
+    >>> height = measure_expression(system, lambda s: s.position("bob")[2])
+    >>> height.h(np.array([0.0, 0.0])), height.jacobian(np.array([0.0, 0.0]))
+    (array([-1.]), array([[0., 0.]]))
+    """
+    import casadi as ca
+
+    from ..symbolic import Symbolic
+
+    symbolic = Symbolic(system.model)
+    expression = ca.vec(make(symbolic))
+    function = ca.Function("h", [symbolic.q], [expression])
+    slope = ca.Function("H", [symbolic.q], [ca.densify(ca.jacobian(expression, symbolic.q))])
+    size = int(expression.shape[0])
+    labels = tuple(f"z[{i}]" for i in range(size)) if names is None else tuple(names)
+    if len(labels) != size:
+        raise ValueError(f"{len(labels)} names for {size} entries")
+    nq = system.model.nq
+    return Measurement(_OfConfiguration(function, nq), _OfConfiguration(slope, nq, system.nx), labels)
+
+
+def measure_frame(system: Any, frame: str, axes: str = "xyz") -> Measurement:
+    """A sensor of world coordinates of a frame's origin (m), e.g. a camera: `axes` are letters of "xyz".
+
+    >>> import dalembert as da
+    >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))], [da.Gravity((0, 0, -9.8))])
+    >>> system = da.System(da.MidpointVI(pendulum, dt=0.1), steps=1)
+    >>> measure_frame(system, "bob", "yz").names
+    ('bob.y', 'bob.z')
+    """
+    if not axes or any(a not in "xyz" for a in axes):
+        raise ValueError(f"axes must be letters of 'xyz', not {axes!r}")
+    rows = ["xyz".index(a) for a in axes]
+    return measure_expression(system, lambda s: s.position(frame)[rows], names=tuple(f"{frame}.{a}" for a in axes))

@@ -1,0 +1,42 @@
+"""Fixed-interval smoother (Rauch, Tung, Striebel 1965): the best estimate of every state from the whole record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..control.arrays import Array
+from .filter import Filtered
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """`mean` (N+1, nx) and `covariance` (N+1, nx, nx) given all measurements."""
+
+    mean: Array
+    covariance: Array
+
+
+def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
+    """Smooth what any of the filters returned from `run`.
+
+    x_k gains G (x_{k+1 | all} - x_{k+1 | k}) with G = cov(x_k, x_{k+1}) P_{k+1|k}^-1; directions whose predicted
+    variance is below `tolerance` of the largest (constraints, exactly known states) carry no information and are left.
+
+    >>> import numpy as np
+    >>> one, zero = np.ones((2, 1, 1)), np.zeros((2, 1))
+    >>> f = Filtered(np.array([[0.0], [1.0]]), one / 2, zero, one, one[:1] / 2, zero, zero[:, 0], zero[:, 0] == 0)
+    >>> smooth(f).mean.ravel(), smooth(f).covariance.ravel()
+    (array([0.5, 1. ]), array([0.375, 0.5  ]))
+    """
+    mean, P = filtered.mean.copy(), filtered.covariance.copy()
+    for k in reversed(range(len(mean) - 1)):
+        ahead = filtered.predicted_covariance[k + 1]
+        values, vectors = np.linalg.eigh(ahead)
+        good = values > tolerance * max(float(values[-1]), 0.0)
+        G = (filtered.cross[k] @ vectors[:, good] / values[good]) @ vectors[:, good].T
+        mean[k] += G @ (mean[k + 1] - filtered.predicted_mean[k + 1])
+        new = P[k] + G @ (P[k + 1] - ahead) @ G.T
+        P[k] = (new + new.T) / 2
+    return Smoothed(mean, P)

@@ -1,0 +1,54 @@
+"""Sensors: by name, by matrix, by frame, by expression."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from dalembert import estimate as de
+
+from ..control import models
+from ..control.standin import SymbolicSystem
+
+
+@pytest.fixture(scope="module")
+def system():
+    return SymbolicSystem(models.cart_pole(), 0.05, 1)
+
+
+def test_by_name_and_matrix(system):
+    assert de.measure(system, "theta", "x").names == ("theta", "x")
+    np.testing.assert_array_equal(de.measure(system, "p_*").matrix, np.eye(4)[2:])
+    x = np.arange(4.0)
+    C = np.array([[1.0, 2, 3, 4]])
+    np.testing.assert_array_equal(de.measure(system, C=C).h(x), C @ x)
+    with pytest.raises(ValueError, match="no state is called 'phi'"):
+        de.measure(system, "phi")
+    with pytest.raises(ValueError, match="either names"):
+        de.measure(system)
+    with pytest.raises(ValueError, match="C has shape"):
+        de.measure(system, C=np.eye(3))
+
+
+@pytest.mark.parametrize("make", [lambda s: de.measure_frame(s, "bob", "xy"), lambda s: de.measure_expression(s, _odd)])
+def test_exact_derivatives(system, make):
+    sensor = make(system)
+    x = np.array([0.3, 0.7, -0.2, 0.1])
+    numeric = np.column_stack([(sensor.h(x + d) - sensor.h(x - d)) / 2e-6 for d in 1e-6 * np.eye(4)])
+    np.testing.assert_allclose(sensor.jacobian(x), numeric, atol=1e-8)
+    assert sensor.jacobian(x).shape == (sensor.size, 4)
+
+
+def _odd(s):
+    import casadi as ca
+
+    return ca.vertcat(s.position("bob")[0] ** 2, ca.sin(s.variable("theta")) * s.variable("x"))
+
+
+def test_frame_position(system):
+    sensor = de.measure_frame(system, "bob", "xy")
+    np.testing.assert_allclose(sensor.h(np.array([0.5, 0.3, 0, 0])), [0.5 + np.sin(0.3), -np.cos(0.3)])
+    copy = pickle.loads(pickle.dumps(sensor))
+    np.testing.assert_allclose(copy.h(np.zeros(4)), [0, -1])
+    with pytest.raises(ValueError, match="letters"):
+        de.measure_frame(system, "bob", "w")
