@@ -36,7 +36,8 @@ FORMATS = ("sexp", "toml", "json", "urdf", "mjcf")
 def load(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> Model:
     """Read a model from a file; the suffix (.sexp .toml .json .urdf .xml .mjcf) or `format` says how.
 
-    Options for URDF and MJCF: see `dalembert.formats.urdf.read` and `dalembert.formats.mjcf.read`.
+    A file that does not name its model is named after the file. Options for URDF and MJCF: see
+    `dalembert.formats.urdf.read` and `dalembert.formats.mjcf.read`.
 
     >>> import tempfile, dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, mass=1.0))], [da.Gravity()])
@@ -199,7 +200,7 @@ def _parse_text(text: str, kind: str, file: str | None) -> tuple[Model, Configur
             data, places = sexp.read(text)
         else:
             data = plain.read_json(text) if kind == "json" else plain.read_toml(text)
-        return from_document(data)
+        return from_document(data, FilePath(file).stem if file else "model")
     except sexp.Wrong as wrong:
         line, column = wrong.place
         raise ModelError(wrong.reason, culprit=wrong.culprit, file=file, line=line, column=column) from None

@@ -138,7 +138,7 @@ def closest(name: Any, known: Sequence[str]) -> str:
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
-def from_document(data: Any) -> tuple[Model, Configurations]:
+def from_document(data: Any, default_name: str = "model") -> tuple[Model, Configurations]:
     """Build the Model (and its named configurations) that a document describes; raises `Fault`.
 
     >>> model, _ = from_document({"frames": [{"tx": "x", "mass": 1.0}]})
@@ -151,7 +151,7 @@ def from_document(data: Any) -> tuple[Model, Configurations]:
         raise Fault("no frames", ())
     frames, entries = _frames(_list(data["frames"], ("frames",)))
     elements = [_element(e, ("elements", i)) for i, e in enumerate(_list(data.get("elements", []), ("elements",)))]
-    name = _name(data.get("name", "model"), ("name",))
+    name = _name(data.get("name", default_name), ("name",))
     variables = None
     if "variables" in data:
         variables = [_name(v, ("variables", i)) for i, v in enumerate(_list(data["variables"], ("variables",)))]

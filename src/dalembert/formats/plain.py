@@ -207,7 +207,9 @@ def write_toml(data: dict[str, Any]) -> str:
     tx = { kinematic = "x" }
     mass = 1.0
     """
-    lines = [f"{key} = {_toml(data[key])}" for key in ("name", "variables") if key in data]
+    lines = [f"name = {_toml(data['name'])}"]
+    if "variables" in data:
+        lines += ["variables = [", *(f"    {_toml(v)}," for v in data["variables"]), "]"]
     for key in ("frames", "elements"):
         for row in data.get(key, ()):
             lines += ["", f"[[{key}]]", *(f"{_key(k)} = {_toml(v)}" for k, v in row.items())]
