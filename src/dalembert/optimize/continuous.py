@@ -1,0 +1,423 @@
+"""The projection-operator optimizer in continuous time (Hauser, A projection operator approach to the optimization of trajectory
+functionals), with which Schultz, Johnson, Murphey compare (Trajectory optimization in discrete mechanics, Figs 9, 10, 12).
+
+The state is x = (q, v), the input u = (forces, accelerations of kinematic variables). Curves are values at time nodes; between
+them cubic splines. The dynamics and their exact first and second derivatives come from the Lagrangian written out in
+CasADi; ordinary differential equations (motion, Riccati, costate) are integrated by RK4 on the nodes or by scipy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConvergenceError
+from .costs import Array, BoundCost
+from .descent import Direction, IndefiniteModel, Point, _matrix
+
+Curve = Callable[[float], Any]
+
+
+class ContinuousSystem:
+    """A model in continuous time on the nodes `t` (N+1,), for `optimize`; X (N+1, 2 nq), U (N+1, nu + nk).
+
+    integrator: "rk4" (one step per node interval) or any method of scipy's solve_ivp ("RK45", "DOP853", "Radau", ...) with the
+    tolerance `rtol`.
+
+    >>> import dalembert as da
+    >>> model = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> system = ContinuousSystem(model, np.linspace(0.0, 1.0, 11))
+    >>> system.x_names, system.f(np.array([0.0, 1.0]), np.array([2.0]))
+    (('theta', 'v_theta'), array([1., 2.]))
+    """
+
+    def __init__(self, model: Any, t: Any, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
+        self.model = model
+        self.t = np.asarray(t, dtype=float)
+        if self.t.ndim != 1 or len(self.t) < 3 or not (np.diff(self.t) > 0).all():
+            raise ValueError("t must be a vector of at least three increasing times")
+        self.integrator, self.rtol = integrator, rtol
+        self.steps = len(self.t) - 1
+        self.input_nodes = self.steps + 1
+        self.dt = np.diff(self.t)
+        self.nx, self.nu = 2 * model.nq, model.nu + model.nk
+        self.x_names = (*model.variables, *(f"v_{v}" for v in model.variables))
+        self.u_names = (*model.inputs, *(f"a_{v}" for v in model.kinematic))
+        # costs see the nodes as steps, and the final state once more at the end
+        self.cost_system = SimpleNamespace(
+            model=model, nx=self.nx, nu=self.nu, x_names=self.x_names, u_names=self.u_names, steps=self.steps + 1,
+            t=np.append(self.t, self.t[-1]), dt=np.append(self.dt, 0.0), nodes=True,
+            from_trajectory=self.from_trajectory,
+        )  # fmt: skip
+
+    # ---- the dynamics
+
+    @cached_property
+    def _functions(self) -> Any:
+        """f, its derivatives and contracted second derivatives, from the Euler-Lagrange residual r(x, u, y) = 0 that is
+        linear in y = (accelerations, multipliers)."""
+        import casadi as ca
+
+        from ..symbolic import Symbolic
+
+        m, s = self.model, Symbolic(self.model)
+        nq, nd, nk, nc = m.nq, m.nd, m.nk, m.nc
+        a, lam, ak = ca.SX.sym("a", nd), ca.SX.sym("lam", nc), ca.SX.sym("ak", nk)
+        acc = ca.vertcat(a, ak)
+        x, u, y = ca.vertcat(s.q, s.v), ca.vertcat(s.u, ak), ca.vertcat(a, lam)
+        L = s.lagrangian()
+        momentum = ca.gradient(L, s.v)
+        r = ca.jtimes(momentum, s.v, acc) + ca.jtimes(momentum, s.q, s.v) - ca.gradient(L, s.q) - s.force()
+        r = r[:nd, 0]
+        if nc:
+            h = s.h()
+            rate = ca.jtimes(h, s.q, s.v)
+            r = ca.vertcat(
+                r - ca.jacobian(h, s.q)[:, :nd].T @ lam, ca.jtimes(rate, s.q, s.v) + ca.jtimes(rate, s.v, acc)
+            )
+        J = ca.jacobian(r, y)
+        r0 = ca.substitute(r, y, ca.SX.zeros(y.numel()))
+        parts = ca.Function("parts", [x, u], [ca.densify(J), ca.densify(r0)])
+        out = ca.vertcat(s.v, a, ak)
+        z, mu = ca.SX.sym("z", self.nx), ca.SX.sym("mu", nd + nc)
+        xu = ca.vertcat(x, u)
+        both = ca.vertcat(xu, y)
+        W = ca.dot(z, out) + ca.dot(mu, r)
+        first = ca.Function("first", [x, u, y], [ca.densify(ca.jacobian(r, xu)), ca.densify(J)])
+        second = ca.Function("second", [x, u, y, z, mu], [ca.densify(ca.hessian(W, both)[0])])
+        # the whole closed-loop RK4 step, so that a projection is one call
+        X, U, V = ca.MX.sym("X", self.nx), ca.MX.sym("U", self.nu), ca.MX.sym("V", self.nx)
+        Jm, rm = parts(X, U)
+        ym = -ca.solve(Jm, rm)
+        f = ca.Function("f", [X, U], [ca.vertcat(X[nq:, 0], ym[:nd, 0], U[m.nu :, 0])])
+        data = ca.MX.sym("d", 1 + 3 * (self.nx + self.nu + self.nu * self.nx))
+        n, k = self.nx, self.nu
+        size = n + k + k * n
+
+        def feedback(x: Any, part: int) -> Any:
+            d = data[1 + part * size : 1 + (part + 1) * size]
+            K = ca.reshape(d[n + k :], n, k).T
+            return d[n : n + k] - K @ (x - d[:n])
+
+        step = data[0]
+        k1 = f(V, feedback(V, 0))
+        k2 = f(V + step / 2 * k1, feedback(V + step / 2 * k1, 1))
+        k3 = f(V + step / 2 * k2, feedback(V + step / 2 * k2, 1))
+        k4 = f(V + step * k3, feedback(V + step * k3, 2))
+        rk4 = ca.Function("rk4", [V, data], [V + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)])
+        return SimpleNamespace(parts=parts, first=first, second=second, f=f, roll=rk4.mapaccum(self.steps))
+
+    def f(self, x: Any, u: Any) -> Array:
+        """dx/dt (nx,)."""
+        return np.asarray(self._functions.f(x, u)).ravel()
+
+    def _solve(self, X: Array, U: Array) -> tuple[Array, Array, Array]:
+        """y, dr/d(x, u), dr/dy at every node."""
+        count, fn = len(X), self._functions
+        ny = self.model.nd + self.model.nc
+        J, r0 = fn.parts.map(count)(X.T, U.T)
+        J = np.asarray(J).reshape(ny, count, ny).transpose(1, 0, 2)
+        Y = -np.linalg.solve(J, np.asarray(r0).T[:, :, None])[:, :, 0]
+        rxu, _ = fn.first.map(count)(X.T, U.T, Y.T)
+        return Y, np.asarray(rxu).reshape(ny, count, self.nx + self.nu).transpose(1, 0, 2), J
+
+    def linearize_trajectory(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """A (n, nx, nx), B (n, nx, nu) of dx/dt at the nodes."""
+        n, nq, nd = self.nx, self.model.nq, self.model.nd
+        _, rxu, J = self._solve(X, U)
+        dy = -np.linalg.solve(J, rxu)
+        full = np.zeros((len(X), n, n + self.nu))
+        full[:, np.arange(nq), nq + np.arange(nq)] = 1.0
+        full[:, nq : nq + nd] = dy[:, :nd]
+        if self.model.nk:
+            i = np.arange(self.model.nk)
+            full[:, nq + nd + i, n + self.model.nu + i] = 1.0
+        return np.ascontiguousarray(full[:, :, :n]), np.ascontiguousarray(full[:, :, n:])
+
+    def second_order_trajectory(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+        """Second derivatives of z.f at the nodes: blocks xx, xu, uu."""
+        n, na, nq, nd = self.nx, self.nx + self.nu, self.model.nq, self.model.nd
+        count = len(X)
+        Y, rxu, J = self._solve(X, U)
+        oy = np.zeros((count, Y.shape[1]))
+        oy[:, :nd] = Z[:, nq : nq + nd]
+        mu = -np.linalg.solve(J.transpose(0, 2, 1), oy[:, :, None])[:, :, 0]
+        T = np.concatenate([np.broadcast_to(np.eye(na), (count, na, na)), -np.linalg.solve(J, rxu)], axis=1)
+        H = np.asarray(self._functions.second.map(count)(X.T, U.T, Y.T, Z.T, mu.T))
+        size = T.shape[1]
+        H = T.transpose(0, 2, 1) @ H.reshape(size, count, size).transpose(1, 0, 2) @ T
+        return H[:, :n, :n].copy(), H[:, :n, n:].copy(), H[:, n:, n:].copy()
+
+    # ---- motions
+
+    def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
+        """Closed loop u = U - K (x - X) from x(0) = X[0]; raises ConvergenceError if the motion is not finite."""
+        n, k, N = self.nx, self.nu, self.steps
+        curve = np.hstack([X, U, K.reshape(N + 1, k * n)])
+        if self.integrator == "rk4":
+            half = _half(self.t, curve)
+            data = np.hstack([self.dt[:, None], half[0:-2:2], half[1::2], half[2::2]])
+            Xp = np.vstack([X[:1], np.asarray(self._functions.roll(X[0], data.T)).T])
+        else:
+            spline, f = _spline(self.t, curve), self._functions.f
+
+            def closed(t: float, x: Array) -> Array:
+                c = spline(t)
+                return np.asarray(f(x, c[n : n + k] - c[n + k :].reshape(k, n) @ (x - c[:n]))).ravel()
+
+            Xp = self._ivp(closed, self.t, X[0])
+        if not np.isfinite(Xp).all() or np.abs(Xp).max() > 1e10:
+            raise ConvergenceError("the motion leaves all bounds")
+        return Xp, U - np.matmul(K, (Xp - X)[:, :, None])[:, :, 0]
+
+    def simulate(self, x0: Any, U: Array) -> Array:
+        """Open-loop motion (N+1, nx)."""
+        X = np.tile(np.asarray(x0, dtype=float), (self.steps + 1, 1))
+        return self.project(X, U, np.zeros((self.steps + 1, self.nu, self.nx)))[0]
+
+    def _ivp(self, rhs: Any, t: Array, y0: Array) -> Array:
+        from scipy.integrate import solve_ivp
+
+        with np.errstate(all="ignore"):
+            solution = solve_ivp(
+                rhs, (t[0], t[-1]), y0, t_eval=t, method=self.integrator, rtol=self.rtol, atol=1e-3 * self.rtol
+            )
+        if not solution.success or solution.y.shape[1] != len(t):
+            raise ConvergenceError(f"{self.integrator} failed: {solution.message}")
+        result: Array = np.ascontiguousarray(solution.y.T)
+        return result
+
+    def integrate(
+        self, rhs: Callable[[Array, Array], Array], data: Array, y0: Array, *, backward: bool = False
+    ) -> Array:
+        """Integrate dy/dt = rhs(data(t), y) along a curve (N+1, ...) given at the nodes; values at the nodes."""
+        t = self.t
+        flat = data.reshape(len(t), -1)
+        if self.integrator == "rk4":
+            half = _half(t, flat)
+            out = np.empty((len(t), *y0.shape))
+            order = range(self.steps)
+            sign = 1
+            if backward:
+                order, sign = range(self.steps, 0, -1), -1
+            out[order[0]] = y = y0
+            for i in order:
+                h = sign * self.dt[i if not backward else i - 1]
+                d0, d1, d2 = half[2 * i], half[2 * i + sign], half[2 * i + 2 * sign]
+                k1 = rhs(d0, y)
+                k2 = rhs(d1, y + h / 2 * k1)
+                k3 = rhs(d1, y + h / 2 * k2)
+                k4 = rhs(d2, y + h * k3)
+                out[i + sign] = y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+                if not np.isfinite(y).all():
+                    raise IndefiniteModel(f"an equation along the motion diverges at t = {t[i]:.4g}")
+            return out
+        spline = _spline(t, flat)
+        try:
+            solution = self._ivp(
+                lambda time, y: rhs(spline(time), y.reshape(y0.shape)).ravel(), t[::-1] if backward else t, y0.ravel()
+            )
+        except ConvergenceError as error:
+            raise IndefiniteModel(str(error)) from None
+        solution = solution.reshape(len(t), *y0.shape)
+        return solution[::-1] if backward else solution
+
+    def trajectory(self, X: Array, U: Array) -> Any:
+        """The motion as plain arrays by name: namespace with t, q, v, u."""
+        nq = self.model.nq
+        return SimpleNamespace(model=self.model, t=self.t, q=X[:, :nq], v=X[:, nq:], u=U)
+
+    def from_trajectory(self, trajectory: Any) -> tuple[Array, Array]:
+        """States and inputs at the nodes from a Trajectory: q by interpolation, v as the slope of a cubic spline."""
+        spline = _spline(np.asarray(trajectory.t), np.asarray(trajectory.q))
+        X = np.hstack([spline(self.t), spline(self.t, 1)])
+        times, forces = np.asarray(trajectory.t), np.asarray(trajectory.u)
+        middle = (times[:-1] + times[1:]) / 2 if len(forces) == len(times) - 1 else times
+        U = np.zeros((len(self.t), self.nu))
+        for i in range(self.model.nu):
+            U[:, i] = np.interp(self.t, middle, forces[:, i])
+        U[:, self.model.nu :] = spline(self.t, 2)[:, self.model.nd :]
+        return X, U
+
+    def optimization_problem(self, cost: BoundCost, **options: Any) -> Continuous:
+        """The problem that `optimize` works on."""
+        return Continuous(self, cost, **options)
+
+
+class Continuous:
+    """Twin of `Discrete` in continuous time: the same methods, integrals instead of sums, differential Riccati equations.
+
+    >>> Continuous.__name__
+    'Continuous'
+    """
+
+    def __init__(
+        self, system: ContinuousSystem, cost: BoundCost, *, weights: Any = None, gains: str = "lqr", free: Any = None
+    ) -> None:
+        self.system, self.cost, self.gains = system, cost, gains
+        self.free = None if free is None or not free.any() else free
+        n, m = system.nx, system.nu
+        Qp, Rp = (1.0, 1.0) if weights is None else weights
+        self._Qp, self._Rp = _matrix(Qp, n, "projection Q"), _matrix(Rp, m, "projection R")
+        h = system.dt
+        self._quadrature = np.append(
+            (np.append(0.0, h) + np.append(h, 0.0)) / 2, 1.0
+        )  # trapezoids, then the final state
+        self.sweeps = 0
+
+    def value(self, X: Array, U: Array) -> float:
+        """Integral of the running cost plus the final cost."""
+        return float(self._quadrature @ self.cost.values(np.vstack([X, X[-1:]]), U))
+
+    def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
+        """See ContinuousSystem.project."""
+        return self.system.project(X, U, K)
+
+    def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """A motion near a start curve."""
+        return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U)))
+
+    def point(self, X: Array, U: Array, K: Array | None = None, value: float | None = None) -> Point:
+        """See Discrete.point; lx has one row more than X, the gradient of the final cost."""
+        A, B = self.system.linearize_trajectory(X, U)
+        if self.gains != "lq" or K is None:
+            K = self._lqr(A, B)
+        lx, lu = self.cost.gradient(np.vstack([X, X[-1:]]), U)
+        return Point(X, U, self.value(X, U) if value is None else value, A, B, K, lx, lu)
+
+    def costate(self, p: Point) -> Array:
+        """-dz/dt = (A - BK)'z + l_x - K'l_u, z(T) = m_x."""
+        n = self.system.nx
+        M = p.A - p.B @ p.K
+        g = p.lx[:-1] - np.matmul(p.K.swapaxes(1, 2), p.lu[:, :, None])[:, :, 0]
+        data = np.concatenate([M.reshape(len(M), n * n), g], axis=1)
+
+        def rhs(d: Array, z: Array) -> Array:
+            return -(z @ d[: n * n].reshape(n, n) + d[n * n :])
+
+        return self.system.integrate(rhs, data, p.lx[-1], backward=True)
+
+    def model(self, p: Point, method: str, scale: float = 1.0) -> tuple[Array, Array, Array, Array]:
+        """Q, S, R at the nodes and the final Q of the quadratic model."""
+        n, m, count = self.system.nx, self.system.nu, len(p.X)
+        if method == "steepest":
+            eye = np.tile(np.eye(n), (count, 1, 1))
+            return eye, np.zeros((count, n, m)), np.tile(np.eye(m), (count, 1, 1)), np.eye(n)
+        if p.hessian is None:
+            p.hessian = self.cost.hessian(np.vstack([p.X, p.X[-1:]]), p.U)
+        Q, S, R = p.hessian
+        S = np.zeros((count, n, m)) if S is None else S
+        if method == "quasi":
+            return Q[:-1], S, R, Q[-1]
+        if p.second is None:
+            p.second = self.system.second_order_trajectory(p.X, p.U, self.costate(p))
+        fxx, fxu, fuu = p.second
+        return Q[:-1] + scale * fxx, S + scale * fxu, R + scale * fuu, Q[-1]
+
+    def direction(self, p: Point, method: str, scale: float = 1.0) -> Direction:
+        """See Discrete.direction."""
+        Q, S, R, Qf = self.model(p, method, scale)
+        n, m = self.system.nx, self.system.nu
+        K, c, P0, b0 = self._riccati(p.A, p.B, Q, S, R, Qf, p.lx, p.lu)
+        start = np.zeros(n)
+        if self.free is not None:
+            i = np.flatnonzero(self.free)
+            block = P0[np.ix_(i, i)]
+            if np.linalg.eigvalsh(block).min() <= 0:
+                raise IndefiniteModel("the model is indefinite in the initial state")
+            start[i] = -np.linalg.solve(block, b0[i])
+        M = p.A - p.B @ K
+        g = -np.matmul(p.B, c[:, :, None])[:, :, 0]
+        data = np.concatenate([M.reshape(len(M), n * n), g], axis=1)
+        dX = self.system.integrate(lambda d, x: d[: n * n].reshape(n, n) @ x + d[n * n :], data, start)
+        dU = -np.matmul(K, dX[:, :, None])[:, :, 0] - c
+        terms = np.append((p.lx[:-1] * dX).sum(1) + (p.lu * dU).sum(1), p.lx[-1] @ dX[-1])
+        slope = float(self._quadrature @ terms)
+        if not np.isfinite(slope):
+            raise IndefiniteModel("the descent direction is not finite")
+        return Direction(method if scale == 1.0 else f"{method}*{scale:g}", dX, dU, slope, K)
+
+    def search_gains(self, p: Point, d: Direction) -> Array:
+        """Gains with which the line search projects."""
+        return d.K if self.gains == "lq" else p.K
+
+    def curvature(self, p: Point, d: Direction, method: str = "newton") -> float:
+        """q(d, d) of a model."""
+        Q, S, R, Qf = self.model(p, method)
+        terms = np.einsum("ki,kij,kj->k", d.dX, Q, d.dX) + np.einsum("ki,kij,kj->k", d.dU, R, d.dU)
+        terms += 2 * np.einsum("ki,kij,kj->k", d.dX, S, d.dU)
+        return float(self._quadrature @ np.append(terms, d.dX[-1] @ Qf @ d.dX[-1]))
+
+    def growth(self, p: Point) -> float:
+        """Largest factor by which a deviation grows in closed loop (linearized)."""
+        n = self.system.nx
+        M = (p.A - p.B @ p.K).reshape(len(p.A), n * n)
+        try:
+            Phi = self.system.integrate(lambda d, x: d.reshape(n, n) @ x, M, np.eye(n))
+        except IndefiniteModel:
+            return float("inf")
+        return float(max(np.linalg.norm(m, 2) for m in Phi))
+
+    def _lqr(self, A: Array, B: Array) -> Array:
+        n, m, count = self.system.nx, self.system.nu, len(A)
+        Q, R = np.broadcast_to(self._Qp, (count, n, n)), np.broadcast_to(self._Rp, (count, m, m))
+        zero = np.zeros((count, n, m))
+        return self._riccati(A, B, Q, zero, R, self._Qp, np.zeros((count + 1, n)), np.zeros((count, m)))[0]
+
+    def _riccati(
+        self, A: Array, B: Array, Q: Array, S: Array, R: Array, Qf: Array, lx: Array, lu: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """-P' = Q + A'P + PA - (S + PB) R^-1 (S + PB)',  -b' = l_x + A'b - (S + PB) R^-1 (l_u + B'b)."""
+        self.sweeps += 1
+        n, m, count = A.shape[1], B.shape[2], len(A)
+        try:
+            np.linalg.cholesky(R)
+        except np.linalg.LinAlgError:
+            raise IndefiniteModel("R is not positive definite") from None
+        Ri = np.linalg.inv(R)
+        RB = Ri @ B.swapaxes(1, 2)
+        # completing the square takes S, R and l_u out of the loop: A - B R^-1 S', Q - S R^-1 S', l_x - S R^-1 l_u
+        At = A - B @ (Ri @ S.swapaxes(1, 2))
+        Qt = Q - S @ Ri @ S.swapaxes(1, 2)
+        BRB = B @ RB
+        gx = lx[:-1] - np.matmul(S @ Ri, lu[:, :, None])[:, :, 0]
+        gu = np.matmul(B @ Ri, lu[:, :, None])[:, :, 0]
+        data = np.concatenate([a.reshape(count, -1) for a in (At, Qt, BRB, gx, gu)], axis=1)
+        s = n * n
+
+        def rhs(d: Array, y: Array) -> Array:
+            a, q, w = d[:s].reshape(n, n), d[s : 2 * s].reshape(n, n), d[2 * s : 3 * s].reshape(n, n)
+            P, b = y[:, :n], y[:, n]
+            PA, Pw = P @ a, P @ w
+            out = np.empty_like(y)
+            out[:, :n] = -(q + PA + PA.T - Pw @ P)
+            out[:, n] = -(d[3 * s : 3 * s + n] + b @ a - Pw @ b - P @ d[3 * s + n :])
+            return out
+
+        with np.errstate(all="ignore"):
+            y = self.system.integrate(rhs, data, np.hstack([Qf, lx[-1][:, None]]), backward=True)
+        P, b = y[:, :, :n], y[:, :, n]
+        K = RB @ P + Ri @ S.swapaxes(1, 2)
+        c = np.matmul(RB, b[:, :, None])[:, :, 0] + np.matmul(Ri, lu[:, :, None])[:, :, 0]
+        if not (np.isfinite(K).all() and np.isfinite(c).all()) or np.abs(K).max() > 1e12:
+            raise IndefiniteModel("the Riccati equation escapes")
+        del m
+        return K, c, P[0], b[0]
+
+
+def _spline(t: Array, y: Array) -> Any:
+    from scipy.interpolate import CubicSpline
+
+    return CubicSpline(t, y, axis=0)
+
+
+def _half(t: Array, y: Array) -> Array:
+    """Values at the nodes and halfway between them, (2N+1, ...)."""
+    out = np.empty((2 * len(t) - 1, y.shape[1]))
+    out[0::2] = y
+    out[1::2] = _spline(t, y)((t[:-1] + t[1:]) / 2)
+    return out

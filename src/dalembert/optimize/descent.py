@@ -1,0 +1,288 @@
+"""Descent directions on the space of motions: quadratic models of the cost and the LQ problem that minimizes them.
+
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, sections 4.3 to 4.5. At a motion xi = (X, U) the
+direction minimizes  Dh(xi).d + 1/2 q(d, d)  over the tangent motions dx' = A dx + B du, where q is
+
+    steepest   the identity,
+    quasi      the second derivative of the cost (Gauss-Newton),
+    newton     that plus the second derivatives of f contracted with the costate of the projection (eq. 30):
+               z_N = m_x,   z_k = l_x - K'l_u + (A - B K)' z_{k+1}.
+
+`Discrete` is what the loop in `projection.py` works with; `continuous.py` has its twin in continuous time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConvergenceError
+from .costs import Array, BoundCost, Hessian
+
+METHODS = ("steepest", "quasi", "newton")
+
+
+class IndefiniteModel(Exception):
+    """The quadratic model has no minimum on the tangent motions."""
+
+
+@dataclass
+class Point:
+    """A motion with all that was computed there; second-order terms are filled in when a method asks for them."""
+
+    X: Array
+    U: Array
+    value: float
+    A: Array
+    B: Array
+    K: Array
+    lx: Array
+    lu: Array
+    hessian: Hessian | None = None
+    second: tuple[Array, Array, Array] | None = None
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A tangent motion (dX, dU), the slope Dg.d of the cost along it, and the gains of the LQ problem it solves."""
+
+    method: str
+    dX: Array
+    dU: Array
+    slope: float
+    K: Array
+
+
+class Discrete:
+    """The optimization problem of a System and a cost in discrete time.
+
+    `weights` = (Q, R) of the LQR that makes the projection's gains (default identity); `gains` is "lqr" (those), or "lq" (the
+    gains of the LQ problem of the last direction, so that one Riccati sweep per iteration is enough). `free` (nx,) marks the
+    entries of the initial state that are optimized too.
+
+    >>> Discrete.__name__
+    'Discrete'
+    """
+
+    def __init__(
+        self, system: Any, cost: BoundCost, *, weights: Any = None, gains: str = "lqr", free: Array | None = None
+    ) -> None:
+        self.system, self.cost = system, cost
+        self.gains = gains
+        self.free = None if free is None or not free.any() else free
+        nx, nu = system.nx, system.nu
+        Qp, Rp = (np.eye(nx), np.eye(nu)) if weights is None else (np.asarray(w, dtype=float) for w in weights)
+        self._Qp, self._Rp = _matrix(Qp, nx, "projection Q"), _matrix(Rp, nu, "projection R")
+        self._ready: tuple[Array, Array, Array, Array] | None = (
+            None  # the linearization at the start, made by `feasible`
+        )
+        self.sweeps = 0
+
+    # ---- the cost and the projection
+
+    def value(self, X: Array, U: Array) -> float:
+        """h(X, U)."""
+        return float(self.cost.values(X, U).sum())
+
+    def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
+        """The motion that follows a curve under the feedback K (eq. 27); raises ConvergenceError."""
+        Xp, Up = self.system.project(X, U, K)
+        if not (np.isfinite(Xp).all() and np.isfinite(Up).all()):
+            raise ConvergenceError("the projected motion is not finite")
+        return Xp, Up
+
+    def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """A motion near a start curve: the curve itself if it is one, else its projection with LQR gains of its linearization."""
+        A, B = self.system.linearize_trajectory(X, U)
+        K = self._lqr(A, B)
+        Xp, Up = self.project(X, U, K)
+        if np.abs(Xp - X).max() <= 1e-9 * max(1.0, float(np.abs(X).max())):
+            self._ready = (X, A, B, K)
+            return X, U
+        return Xp, Up
+
+    # ---- one point
+
+    def point(self, X: Array, U: Array, K: Array | None = None, value: float | None = None) -> Point:
+        """Linearize at a motion and choose the projection's gains; `K`: gains of the last direction, for gains="lq"."""
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[0] is X:
+            _, A, B, K = ready
+        else:
+            A, B = self.system.linearize_trajectory(X, U)
+        if not (np.isfinite(A).all() and np.isfinite(B).all()):
+            raise ConvergenceError("the linearization along the motion is not finite")
+        if K is None or (self.gains != "lq" and ready is None):
+            K = self._lqr(A, B)
+        lx, lu = self.cost.gradient(X, U)
+        return Point(X, U, self.value(X, U) if value is None else value, A, B, K, lx, lu)
+
+    def costate(self, p: Point) -> Array:
+        """Costate of the projection, (N+1, nx)."""
+        g = p.lx.copy()
+        g[:-1] -= np.matmul(p.K.swapaxes(1, 2), p.lu[:, :, None])[:, :, 0]
+        return sweep_back(p.A - np.matmul(p.B, p.K), g)
+
+    def model(self, p: Point, method: str, scale: float = 1.0) -> Hessian:
+        """Q (N+1, nx, nx), S (N, nx, nu) or None, R (N, nu, nu) of the quadratic model; `scale` of the second-order terms."""
+        if method == "steepest":
+            N, nx, nu = p.B.shape
+            return np.tile(np.eye(nx), (N + 1, 1, 1)), None, np.tile(np.eye(nu), (N, 1, 1))
+        if p.hessian is None:
+            p.hessian = self.cost.hessian(p.X, p.U)
+        if method == "quasi":
+            return p.hessian
+        if method != "newton":
+            raise ValueError(f"unknown method {method!r}; choose from {', '.join(METHODS)} or 'auto'")
+        if p.second is None:
+            p.second = self.system.second_order_trajectory(p.X, p.U, self.costate(p)[1:])
+        Q, S, R = p.hessian
+        fxx, fxu, fuu = p.second if scale == 1.0 else (scale * a for a in p.second)
+        Q = Q.copy()
+        Q[:-1] += fxx
+        return Q, (fxu if S is None else S + fxu), R + fuu
+
+    def direction(self, p: Point, method: str, scale: float = 1.0) -> Direction:
+        """Minimize the model over the tangent motions; raises IndefiniteModel."""
+        Q, S, R = self.model(p, method, scale)
+        self.sweeps += 1
+        lq = _solve_lq(p.A, p.B, Q[:-1], R, Q[-1], S, p.lx[:-1], p.lu, p.lx[-1], self.free is not None)
+        start = np.zeros(p.A.shape[1])
+        if self.free is not None and lq.P0 is not None and lq.b0 is not None:
+            i = np.flatnonzero(self.free)
+            try:
+                factor = np.linalg.cholesky(lq.P0[np.ix_(i, i)])
+            except np.linalg.LinAlgError:
+                raise IndefiniteModel("the model is indefinite in the initial state") from None
+            start[i] = -np.linalg.solve(factor.T, np.linalg.solve(factor, lq.b0[i]))
+        dX = sweep_forward(p.A - np.matmul(p.B, lq.K), -np.matmul(p.B, lq.c[:, :, None])[:, :, 0], start)
+        dU = -np.matmul(lq.K, dX[:-1, :, None])[:, :, 0] - lq.c
+        slope = float((p.lx * dX).sum() + (p.lu * dU).sum())
+        if not np.isfinite(slope):
+            raise IndefiniteModel("the descent direction is not finite")
+        name = method if scale == 1.0 else f"{method}*{scale:g}"
+        return Direction(name, dX, dU, slope, lq.K)
+
+    def search_gains(self, p: Point, d: Direction) -> Array:
+        """Gains with which the line search projects."""
+        return d.K if self.gains == "lq" else p.K
+
+    def curvature(self, p: Point, d: Direction, method: str = "newton") -> float:
+        """q(d, d) of a model; for "newton" this is D2g.(d, d)."""
+        Q, S, R = self.model(p, method)
+        dX, dU = d.dX, d.dU
+        total = np.einsum("ki,kij,kj->", dX, Q, dX) + np.einsum("ki,kij,kj->", dU, R, dU)
+        if S is not None:
+            total += 2 * np.einsum("ki,kij,kj->", dX[:-1], S, dU)
+        return float(total)
+
+    def growth(self, p: Point) -> float:
+        """Largest factor by which a deviation from the motion grows under the projection's feedback (linearized)."""
+        product = np.eye(p.A.shape[1])
+        largest = 1.0
+        for M in p.A - np.matmul(p.B, p.K):
+            product = M @ product
+            largest = max(largest, float(np.linalg.norm(product, 2)))
+        return largest
+
+    # ---- Riccati
+
+    def _lqr(self, A: Array, B: Array) -> Array:
+        self.sweeps += 1
+        return _solve_lq(A, B, self._Qp, self._Rp, self._Qp, None, None, None, None, False).K
+
+
+@dataclass(frozen=True)
+class LQ:
+    """Solution of an LQ problem: du = -K dx - c; P0 and b0: value 1/2 dx0'P0 dx0 + b0'dx0 of the start, if asked for."""
+
+    K: Array
+    c: Array
+    P0: Array | None = None
+    b0: Array | None = None
+
+
+def _solve_lq(
+    A: Array,
+    B: Array,
+    Q: Array,
+    R: Array,
+    Qf: Array,
+    S: Array | None,
+    q: Array | None,
+    r: Array | None,
+    qf: Array | None,
+    want_value: bool,
+) -> LQ:
+    """The LQ problem of section 4.5 by the compiled Riccati kernel; raises IndefiniteModel when it has no minimum."""
+    from .. import _core
+
+    K, c, P, b, status = _core.riccati(A, B, Q, R, Qf, len(B), S=S, q=q, r=r, qf=qf, cost_to_go=want_value)
+    if status["failed_step"] >= 0:
+        raise IndefiniteModel(f"R + B'PB is not positive definite at step {status['failed_step']}")
+    if not (np.isfinite(K).all() and np.isfinite(c).all()):
+        raise IndefiniteModel("the Riccati sweep overflows: some unstable direction cannot be steered")
+    return LQ(K, c, P[0], b[0]) if want_value else LQ(K, c)
+
+
+# ---- linear recursions along a motion
+
+
+def sweep_forward(M: Array, m: Array, start: Array) -> Array:
+    """x_0 = start, x_{k+1} = M_k x_k + m_k: (N+1, n).
+
+    >>> sweep_forward(np.full((2, 1, 1), 2.0), np.ones((2, 1)), np.array([1.0]))[:, 0]
+    array([1., 3., 7.])
+    """
+    N, n, _ = M.shape
+    if n <= _BANDED:
+        return _banded(M, np.vstack([start, m]), False)
+    out = np.empty((N + 1, n))
+    x = out[0] = start
+    for k in range(N):
+        x = out[k + 1] = M[k] @ x + m[k]
+    return out
+
+
+def sweep_back(M: Array, g: Array) -> Array:
+    """z_N = g_N, z_k = M_k' z_{k+1} + g_k: (N+1, n).
+
+    >>> sweep_back(np.full((2, 1, 1), 2.0), np.ones((3, 1)))[:, 0]
+    array([7., 3., 1.])
+    """
+    N, n, _ = M.shape
+    if n <= _BANDED:
+        return _banded(M, g, True)
+    out = np.empty((N + 1, n))
+    z = out[N] = g[N]
+    for k in reversed(range(N)):
+        z = out[k] = z @ M[k] + g[k]
+    return out
+
+
+_BANDED = 12  # below this size one banded triangular solve is faster than a Python loop over the steps
+
+
+def _banded(M: Array, g: Array, transposed: bool) -> Array:
+    """Both recursions are solves with the unit lower triangular matrix that has -M_k below its diagonal blocks."""
+    from scipy.linalg.blas import dtbsv
+
+    N, n, _ = M.shape
+    band = np.zeros((2 * n, N + 1, n))
+    row, column = np.divmod(np.arange(n * n), n)
+    band[n + row - column, :N, column] = -M.reshape(N, n * n).T
+    flat = band.reshape(2 * n, (N + 1) * n)
+    return dtbsv(2 * n - 1, flat, g.ravel(), lower=1, trans=int(transposed), diag=1).reshape(N + 1, n)
+
+
+def _matrix(w: Array, n: int, what: str) -> Array:
+    w = np.asarray(w, dtype=float)
+    if w.ndim == 0:
+        w = np.eye(n) * w
+    elif w.shape == (n,):
+        w = np.diag(w)
+    if w.shape[-2:] != (n, n):
+        raise ValueError(f"{what} has shape {w.shape}, expected ({n}, {n})")
+    return w

@@ -1,0 +1,178 @@
+"""Costs written as CasADi expressions of named states, inputs and frame positions; derivatives are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .costs import Array, BoundCost, Cost, Hessian, UserFunction
+
+
+class Symbols:
+    """What the function of an `ExpressionCost` receives: symbols of one time point.
+
+    `s["theta"]` a state, an input or a parameter by name; `s.position("bob")` world position of a frame (3), `s.rotation("bob")`
+    its rotation matrix; `s.x` (nx), `s.u` (nu) the vectors, `s.t` the time. Inputs that bear the name of a state (the next
+    value of a kinematic variable) are reached by `s.input(name)`.
+    """
+
+    def __init__(self, system: Any, parameters: tuple[str, ...]) -> None:
+        import casadi as ca
+
+        from ..symbolic import Symbolic
+
+        self._system = system
+        self._symbolic = Symbolic(system.model)
+        nq = system.model.nq
+        rest = [ca.SX.sym(str(name)) for name in system.x_names[nq:]]
+        self.x = ca.vertcat(self._symbolic.q, *rest)
+        self.u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(f"u_{name}") for name in system.u_names))
+        self.t = ca.SX.sym("t")
+        self.parameters = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in parameters))
+        self._names = parameters
+
+    def __getitem__(self, name: str) -> Any:
+        system = self._system
+        if name in system.x_names:
+            return self.x[list(system.x_names).index(name)]
+        if name in system.u_names:
+            return self.input(name)
+        if name in self._names:
+            return self.parameters[self._names.index(name)]
+        known = ", ".join((*system.x_names, *system.u_names, *self._names))
+        raise ValueError(f"ExpressionCost: unknown name {name!r}; known are {known}")
+
+    def input(self, name: str) -> Any:
+        """An input by name."""
+        if name not in self._system.u_names:
+            raise ValueError(f"ExpressionCost: unknown input {name!r}; known are {', '.join(self._system.u_names)}")
+        return self.u[list(self._system.u_names).index(name)]
+
+    def position(self, frame: str) -> Any:
+        """World position of a frame, 3 (m)."""
+        return self._symbolic.position(frame)
+
+    def rotation(self, frame: str) -> Any:
+        """Rotation matrix of a frame, 3x3."""
+        return self._symbolic.rotation(frame)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpressionCost(Cost):
+    """A cost given by functions of `Symbols`, returning a CasADi scalar: `stage` at every step, `terminal` at the end.
+
+    `parameters` are numbers or arrays over time (N or N+1 values) that the expressions use by name.
+
+    >>> import numpy as np
+    >>> reach = ExpressionCost(
+    ...     stage=lambda s: 0.01 * s["push"] ** 2,
+    ...     terminal=lambda s: 100 * (s.position("bob")[1] - s["height"]) ** 2,
+    ...     parameters={"height": 1.0},
+    ... )
+    """
+
+    stage: UserFunction | None = None
+    terminal: UserFunction | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def bind(self, system: Any) -> BoundCost:
+        """See `Cost.bind`."""
+        if self.stage is None and self.terminal is None:
+            raise ValueError("ExpressionCost needs a stage or a terminal function")
+        return _BoundExpression(self, system)
+
+
+class _BoundExpression:
+    def __init__(self, cost: ExpressionCost, system: Any) -> None:
+        N = system.steps
+        names = tuple(cost.parameters)
+        self._nx, self._nu, self._N = system.nx, system.nu, N
+        values = np.zeros((N + 1, len(names)))
+        for i, name in enumerate(names):
+            v = np.asarray(cost.parameters[name], dtype=float)
+            if v.ndim and v.shape not in ((N,), (N + 1,)):
+                raise ValueError(f"parameter {name!r} must be a number or have {N} or {N + 1} values, not {v.shape}")
+            if not np.isfinite(v).all():
+                raise ValueError(f"parameter {name!r} is not finite")
+            values[: len(v) if v.ndim else N + 1, i] = v
+            if v.shape == (N,):
+                values[N, i] = v[-1]
+        times = np.concatenate([[0.0], np.cumsum(system.dt)]) if not hasattr(system, "t") else np.asarray(system.t)
+        self._extra = np.column_stack([times[: N + 1], values])
+        self._stage = None if cost.stage is None else _Mapped(cost.stage, system, names, N)
+        self._terminal = None if cost.terminal is None else _Mapped(cost.terminal, system, names, 1)
+
+    def _parts(self, X: Array, U: Array) -> list[tuple[_Mapped, slice, Array]]:
+        parts = []
+        if self._stage is not None:
+            parts.append((self._stage, slice(0, self._N), np.hstack([X[:-1], U, self._extra[:-1]])))
+        if self._terminal is not None:
+            last = np.hstack([X[-1:], np.zeros((1, self._nu)), self._extra[-1:]])
+            parts.append((self._terminal, slice(self._N, self._N + 1), last))
+        return parts
+
+    def values(self, X: Array, U: Array) -> Array:
+        out = np.zeros(self._N + 1)
+        for f, where, a in self._parts(X, U):
+            out[where] = f.value(a)
+        return out
+
+    def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
+        g = np.zeros((self._N + 1, self._nx + self._nu))
+        for f, where, a in self._parts(X, U):
+            g[where] = f.gradient(a)
+        return np.ascontiguousarray(g[:, : self._nx]), np.ascontiguousarray(g[:-1, self._nx :])
+
+    def hessian(self, X: Array, U: Array) -> Hessian:
+        n = self._nx
+        H = np.zeros((self._N + 1, n + self._nu, n + self._nu))
+        for f, where, a in self._parts(X, U):
+            H[where] = f.hessian(a)
+        cut = [np.ascontiguousarray(b) for b in (H[:, :n, :n], H[:-1, :n, n:], H[:-1, n:, n:])]
+        return cut[0], cut[1], cut[2]
+
+
+class _Mapped:
+    """An expression of (x, u, t, parameters) with its gradient and Hessian, evaluated for many time points at once."""
+
+    def __init__(self, user: UserFunction, system: Any, names: tuple[str, ...], count: int) -> None:
+        import casadi as ca
+
+        s = Symbols(system, names)
+        value = ca.SX(user(s))
+        if value.shape != (1, 1):
+            raise ValueError(f"the function of an ExpressionCost must return a scalar, not {value.shape}")
+        z = ca.vertcat(s.x, s.u)
+        a = ca.vertcat(z, s.t, s.parameters)
+        unknown = [v for v in ca.symvar(value) if not ca.depends_on(a, v)]
+        if unknown:
+            raise ValueError(f"ExpressionCost uses symbols that do not belong to the system: {unknown}")
+        self._n, self._count = z.numel(), count
+        g = ca.densify(ca.gradient(value, z))
+        H = ca.densify(ca.hessian(value, z)[0])
+        self._value, self._gradient, self._hessian = (
+            ca.Function(n, [a], [e]).map(count) for n, e in (("v", ca.densify(value)), ("g", g), ("h", H))
+        )
+
+    def value(self, a: Array) -> Array:
+        return self._call(self._value, a, (self._count,))
+
+    def gradient(self, a: Array) -> Array:
+        return self._call(self._gradient, a, (self._count, self._n))
+
+    def hessian(self, a: Array) -> Array:
+        return self._call(self._hessian, a, (self._count, self._n, self._n))
+
+    @staticmethod
+    def _call(function: Any, a: Array, shape: tuple[int, ...]) -> Array:
+        # CasADi's buffers are column-major: columns are time points, exactly the rows of a C-ordered array
+        a = np.ascontiguousarray(a)
+        out = np.empty(shape)
+        buffer, run = function.buffer()
+        buffer.set_arg(0, memoryview(a))
+        buffer.set_res(0, memoryview(out))
+        run()
+        return out

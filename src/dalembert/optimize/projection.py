@@ -1,0 +1,387 @@
+"""Trajectory optimization with a projection operator: the loop, the line search and the choice of the method.
+
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, Algorithms 1 to 3.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConvergenceError
+from .costs import Array, BoundCost, Cost, _finite, sum_costs
+from .descent import METHODS, Direction, Discrete, IndefiniteModel, Point
+from .result import Iteration, Optimization, load_checkpoint, save_checkpoint
+
+Method = str | Sequence[str] | Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of the line search: step lengths `shrink`^m, accepted when the cost falls by `fraction` of what the slope
+    promises (Armijo), at most `trials` of them.
+
+    >>> Search().shrink
+    0.7
+    """
+
+    shrink: float = 0.7
+    fraction: float = 1e-5
+    trials: int = 30
+
+    def __post_init__(self) -> None:
+        if not (0 < self.shrink < 1 and 0 < self.fraction < 1 and self.trials >= 1):
+            raise ValueError("Search needs 0 < shrink < 1, 0 < fraction < 1 and trials >= 1")
+
+
+def optimize(
+    system: Any,
+    cost: Cost | BoundCost,
+    start: Any,
+    *,
+    method: Method = "auto",
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    gains: str = "lqr",
+    projection: tuple[Any, Any] | None = None,
+    search: Search | None = None,
+    free_start: bool | Sequence[str] = False,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+    bound_method: str = "barrier",
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    callback: Callable[[Iteration, Array, Array], None] | None = None,
+) -> Optimization:
+    """Find a motion of `system` that locally minimizes `cost`, starting from the motion `start`.
+
+    system: a System (or ContinuousSystem); a MidpointVI together with a Trajectory as `start` works too.
+    cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum.
+    start: a Trajectory, a pair (X (N+1, nx), U (N, nu)), or the path of a checkpoint to continue. A curve that is not a motion
+        of the system is projected first.
+    method: "auto" (Newton, with less or no second-order terms where the quadratic model has no minimum), "newton" (falls back
+        to "quasi", then to "steepest", when indefinite), "quasi" (Gauss-Newton), "steepest"; a list gives the method of each
+        iteration (the last one repeats), a function gives it from the iteration's index.
+    tolerance: stop when |Dg.d| is below it. max_iterations: limit on the number of steps.
+    gains: "lqr" projects with LQR gains of weights `projection` = (Q, R) (default identity), "lq" with the gains of the descent
+        direction's own LQ problem, which saves a Riccati sweep per iteration.
+    search: options of the Armijo line search. free_start: True or the names of states whose initial value is optimized too.
+    bounds: {name: (low, high)} on inputs or states, None for no bound; bound_method "barrier" (Hauser, Saccon: the result
+        is strictly inside) or "lagrangian" (augmented Lagrangian: active bounds hold to about 1e-6 of their range).
+    checkpoint: file (.npz) written after every iteration. progress: show a progress bar (default: if stderr is a terminal).
+    callback: called with (iteration, X, U) after every step.
+
+    Returns an `Optimization`, also when interrupted from the keyboard: the best motion is kept. Raises ValueError for NaN and
+    wrong shapes and ConvergenceError if the start cannot be projected to a motion.
+
+    >>> import dalembert as da
+    >>> model = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> system = da.System(da.MidpointVI(model, 0.1), steps=20)
+    >>> cost = da.TrackingCost({"theta": 0.5}, Q={"theta": 100.0, "p_theta": 1.0}, R=1.0)
+    >>> result = da.optimize(system, cost, (np.zeros((21, 2)), np.zeros((20, 1))))
+    >>> result.status
+    'converged'
+    """
+    options: dict[str, Any] = {
+        "method": method, "tolerance": tolerance, "max_iterations": max_iterations, "search": search or Search(),
+        "checkpoint": checkpoint, "callback": callback,
+    }  # fmt: skip
+    _check_method(method)
+    if gains not in ("lqr", "lq"):
+        raise ValueError(f"gains must be 'lqr' or 'lq', not {gains!r}")
+    if not (tolerance > 0 and max_iterations >= 0):
+        raise ValueError("tolerance must be positive and max_iterations not negative")
+    system = _as_system(system, start)
+    X, U, history = _start(system, start)
+    bound = cost.bind(getattr(system, "cost_system", system)) if isinstance(cost, Cost) else cost
+    make = getattr(system, "optimization_problem", None) or (lambda c, **o: Discrete(system, c, **o))
+    free = _free(system, free_start)
+
+    def problem(extra: Sequence[BoundCost] = ()) -> Any:
+        return make(sum_costs([bound, *extra]), weights=projection, gains=gains, free=free)
+
+    with _progress(progress) as show:
+        if bounds:
+            from .bounds import optimize_bounded
+
+            return optimize_bounded(
+                system, problem, X, U, bounds=bounds, bound_method=bound_method, history=history, show=show, **options
+            )
+        return descend(problem(), X, U, history=history, show=show, **options)
+
+
+def descend(
+    problem: Any,
+    X: Array,
+    U: Array,
+    *,
+    method: Method = "auto",
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    search: Search | None = None,
+    history: tuple[Iteration, ...] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[Iteration, Array, Array], None] | None = None,
+    show: Callable[[Iteration], None] | None = None,
+) -> Optimization:
+    """Algorithm 1 on a problem (`Discrete` or its continuous twin) from the curve (X, U)."""
+    search = search or Search()
+    rows = list(history)
+    offset = rows[-1].index if rows else 0
+    if rows:
+        rows.pop()  # the last row of a checkpoint is the evaluation that starts over here
+    X, U = _project_start(problem, X, U)
+    value = problem.value(X, U)
+    if not math.isfinite(value):
+        raise ValueError(f"the cost of the start is {value}")
+    first = value
+    K: Array | None = None
+    gains: Array | None = None
+    slope = math.nan
+    status, reason = "iterations", f"stopped after {max_iterations} iterations"
+    index = offset
+    try:
+        for count in range(max_iterations + 1):
+            index = offset + count
+            begun = time.perf_counter()
+            # a new projection operator, then directions until one can be followed
+            p = problem.point(X, U, K, value)
+            if not (np.isfinite(p.lx).all() and np.isfinite(p.lu).all()):
+                raise ValueError(f"the gradient of the cost is not finite at iteration {index}")
+            outcome = _advance(problem, p, _method_at(method, count), tolerance, search, count < max_iterations)
+            d, step = outcome.direction, outcome.step
+            gains, slope = problem.search_gains(p, d), d.slope
+            row = Iteration(
+                index, d.method, value, slope, step, outcome.trials, outcome.failed, time.perf_counter() - begun
+            )
+            rows.append(row)
+            if step > 0:
+                X, U, value, K = outcome.X, outcome.U, outcome.value, d.K
+            if checkpoint is not None:
+                save_checkpoint(
+                    checkpoint, X, U, gains, [*rows, Iteration(index + 1, "", value, math.nan, 0.0, 0, 0, 0.0)]
+                )
+            if show is not None:
+                show(row)
+            if callback is not None:
+                callback(row, X, U)
+            if outcome.status:
+                status, reason = outcome.status, outcome.reason
+                break
+            if value < -1e12 * (1.0 + abs(first)):
+                status, reason = "unbounded", f"the cost fell from {first:.6g} to {value:.6g} and keeps falling"
+                break
+    except KeyboardInterrupt:
+        status, reason = "interrupted", f"stopped from the keyboard in iteration {index}"
+    if gains is None:
+        gains = np.zeros((len(U), U.shape[1], X.shape[1]))
+    return Optimization(
+        getattr(problem, "system", None), X, U, gains, value, slope, status, reason, tuple(rows), problem
+    )
+
+
+# ---- one iteration
+
+
+@dataclass
+class _Outcome:
+    direction: Direction
+    step: float = 0.0
+    trials: int = 0
+    failed: int = 0
+    X: Any = None
+    U: Any = None
+    value: float = math.inf
+    status: str = ""
+    reason: str = ""
+
+
+def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Search, may_step: bool) -> _Outcome:
+    """Choose a direction and follow it; an outcome with a status ends the optimization."""
+    tried: list[_Outcome] = []
+    for name, scale in _candidates(method):
+        # in "auto" a shortened Newton step is compared with Gauss-Newton's; otherwise any decrease will do
+        if any(o.step == 1.0 for o in tried) or (
+            any(o.step > 0 for o in tried) and not (method == "auto" and name == "quasi")
+        ):
+            continue
+        try:
+            d = problem.direction(p, name, scale)
+        except IndefiniteModel:
+            continue
+        if d.slope > 0:
+            continue  # rounding in a nearly singular model
+        if abs(d.slope) < tolerance:
+            return _Outcome(d, status="converged", reason=f"|Dg.d| = {abs(d.slope):.3g} is below {tolerance:g}")
+        if not may_step:
+            return _Outcome(d, status="iterations", reason="the limit of iterations is reached")
+        tried.append(_search(problem, p, d, search))
+    done = [o for o in tried if o.step > 0]
+    if done:
+        best = min(done, key=lambda o: o.value)
+        best.trials, best.failed = sum(o.trials for o in tried), sum(o.failed for o in tried)
+        return best
+    if not tried:
+        raise ConvergenceError(
+            "no descent direction exists: every quadratic model is indefinite or the Riccati sweep overflows",
+            hint="weigh all inputs in the cost, or shorten the horizon: an unstable direction may not be controllable",
+        )
+    return _stalled(problem, p, tried)
+
+
+def _candidates(method: str) -> Iterator[tuple[str, float]]:
+    """Methods to try in order; the next one is asked for only if the one before has no minimum or no decrease."""
+    if method in ("auto", "newton"):
+        yield "newton", 1.0
+        if method == "auto":
+            yield "newton", 0.3
+    if method in ("auto", "newton", "quasi"):
+        yield "quasi", 1.0
+    yield "steepest", 1.0
+
+
+def _search(problem: Any, p: Point, d: Direction, search: Search) -> _Outcome:
+    """Armijo (Algorithm 3): shorten the step until the projection works and the cost falls enough."""
+    out = _Outcome(d)
+    K = problem.search_gains(p, d)
+    step = 1.0
+    for _ in range(search.trials):
+        out.trials += 1
+        try:
+            X, U = problem.project(p.X + step * d.dX, p.U + step * d.dU, K)
+            value = problem.value(X, U)
+        except ConvergenceError:
+            value = math.nan
+        if not math.isfinite(value):
+            out.failed += 1
+        elif value < p.value + search.fraction * step * d.slope:
+            out.step, out.X, out.U, out.value = step, X, U, value
+            break
+        step *= search.shrink
+    return out
+
+
+def _stalled(problem: Any, p: Point, tried: list[_Outcome]) -> _Outcome:
+    best = min(tried, key=lambda o: abs(o.direction.slope))
+    best.trials, best.failed = sum(o.trials for o in tried), sum(o.failed for o in tried)
+    slope = abs(best.direction.slope)
+    if slope <= 1e-11 * max(1.0, abs(p.value)):
+        best.status = "converged"
+        best.reason = f"|Dg.d| = {slope:.3g} is the rounding error of the cost; no smaller decrease is representable"
+        return best
+    best.status = "stalled"
+    if best.failed == best.trials:
+        best.reason = (
+            f"no step could be projected to a motion ({best.trials} trials; deviations grow {problem.growth(p):.2g}-fold: "
+            "the motion may not be stabilizable, or it touches a singularity)"
+        )
+    else:
+        best.reason = (
+            f"no step along the direction lowers the cost ({best.trials} trials, {best.failed} not projectable)"
+        )
+    return best
+
+
+# ---- arguments
+
+
+def _check_method(method: Method) -> None:
+    if callable(method):
+        return
+    names = [method] if isinstance(method, str) else list(method)
+    for name in names:
+        if name not in (*METHODS, "auto"):
+            raise ValueError(f"unknown method {name!r}; choose from auto, {', '.join(METHODS)}")
+    if not names:
+        raise ValueError("method must not be empty")
+
+
+def _method_at(method: Method, index: int) -> str:
+    if callable(method):
+        name = method(index)
+        _check_method(name)
+        return name
+    return method if isinstance(method, str) else method[min(index, len(method) - 1)]
+
+
+def _as_system(system: Any, start: Any) -> Any:
+    if hasattr(system, "steps") and hasattr(system, "x_names"):
+        return system
+    from ..system import System  # a MidpointVI: the horizon is that of the start
+
+    times = getattr(start, "t", None)
+    if times is None:
+        raise ValueError("give a System, or a MidpointVI together with a Trajectory as start")
+    return System(system, t=np.asarray(times))
+
+
+def _start(system: Any, start: Any) -> tuple[Array, Array, tuple[Iteration, ...]]:
+    history: tuple[Iteration, ...] = ()
+    if isinstance(start, (str, os.PathLike)):
+        X, U, history = load_checkpoint(start)
+    elif isinstance(start, Optimization):
+        X, U = start.X, start.U
+    elif isinstance(start, (tuple, list)):
+        if len(start) != 2:
+            raise ValueError("start must be a Trajectory, a pair (X, U) or the path of a checkpoint")
+        X, U = start
+    else:
+        X, U = system.from_trajectory(start)
+    nodes = getattr(system, "input_nodes", system.steps)
+    return (
+        _finite(X, (system.steps + 1, system.nx), "start X", system.x_names),
+        _finite(U, (nodes, system.nu), "start U", system.u_names),
+        history,
+    )
+
+
+def _project_start(problem: Any, X: Array, U: Array) -> tuple[Array, Array]:
+    try:
+        return problem.feasible(X, U)
+    except (ConvergenceError, IndefiniteModel) as error:
+        raise ConvergenceError(
+            f"the start is not a motion of the system and cannot be projected to one: {error}",
+            hint="start from a simulated trajectory, or from rest with constant inputs",
+        ) from error
+
+
+def _free(system: Any, free_start: bool | Sequence[str]) -> Array | None:
+    if free_start is False:
+        return None
+    if getattr(system.model, "nc", 0):
+        raise ValueError("free_start is not available for systems with constraints: the start must satisfy them")
+    names = list(system.x_names)
+    if free_start is True:
+        return np.ones(len(names), dtype=bool)  # type: ignore[return-value]
+    unknown = [n for n in free_start if n not in names]
+    if unknown:
+        raise ValueError(f"free_start: unknown state {unknown[0]!r}; known are {', '.join(names)}")
+    return np.array([n in free_start for n in names])  # type: ignore[return-value]
+
+
+@contextmanager
+def _progress(wanted: bool | None) -> Iterator[Callable[[Iteration], None] | None]:
+    """A progress line on stderr, only if asked for or if stderr is a terminal."""
+    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("optimize", total=None)
+
+        def show(row: Iteration) -> None:
+            text = f"iteration {row.index} ({row.method}): cost {row.cost:.8g}, |Dg| {abs(row.slope):.2e}, step {row.step:.2g}"
+            bar.update(task, description=text)
+
+        yield show

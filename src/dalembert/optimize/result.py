@@ -1,0 +1,201 @@
+"""What an optimization returns: the best motion, its feedback gains, and the story of how it was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .costs import Array
+
+CONVERGED = "converged"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One row of the history: cost and slope Dg.d at the start of the iteration, then the step that was taken.
+
+    `step` is the accepted length (0 for the last row, where no step was taken), `trials` how many projections the line
+    search tried, `failed` how many of them could not be projected, `seconds` the time of the iteration.
+    """
+
+    index: int
+    method: str
+    cost: float
+    slope: float
+    step: float
+    trials: int
+    failed: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Optimization:
+    """The result of `optimize`.
+
+    `X` (N+1, nx), `U` (N, nu) the best motion found, `gains` (N, nu, nx) a feedback that keeps the system on it
+    (u_k = U_k - gains_k (x_k - X_k)), `cost` and `slope` (Dg.d, the convergence measure) there, `history`, and `status`:
+
+    - "converged": |slope| is below the tolerance (or no smaller one is representable),
+    - "iterations": the limit of iterations was reached,
+    - "stalled": no step along the direction lowers the cost; `reason` says why,
+    - "unbounded": the cost falls without limit,
+    - "interrupted": stopped from the keyboard.
+
+    In every case X, U are a motion of the system, the best one met.
+    """
+
+    system: Any
+    X: Array
+    U: Array
+    gains: Array
+    cost: float
+    slope: float
+    status: str
+    reason: str
+    history: tuple[Iteration, ...]
+    problem: Any = field(repr=False, default=None)
+    multipliers: Any = field(repr=False, default=None)
+
+    @property
+    def converged(self) -> bool:
+        """True if the tolerance was reached."""
+        return self.status == CONVERGED
+
+    @property
+    def iterations(self) -> int:
+        """Number of steps taken."""
+        return sum(1 for row in self.history if row.step > 0)
+
+    @property
+    def seconds(self) -> float:
+        """Total time of all iterations."""
+        return float(sum(row.seconds for row in self.history))
+
+    @property
+    def trajectory(self) -> Any:
+        """The motion as a Trajectory."""
+        return self.system.trajectory(self.X, self.U)
+
+    def summary(self) -> str:
+        """A table of the history and one line on the outcome."""
+        lines = [f"{'iteration':>9}  {'method':<11} {'cost':>20} {'Dg.d':>12} {'step':>9} {'trials':>6} {'ms':>9}"]
+        for r in self.history:
+            step = f"{r.step:9.3g}" if r.step > 0 else f"{'-':>9}"
+            lines.append(
+                f"{r.index:>9}  {r.method:<11} {r.cost:>20.10g} {r.slope:>12.4g} {step} {r.trials:>6} {1e3 * r.seconds:>9.2f}"
+            )
+        lines.append(
+            f"{self.status}: {self.reason}; cost {self.cost:.10g}, {self.iterations} iterations, {self.seconds:.3g} s"
+        )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    # ---- figures
+
+    def plot_convergence(self, axes: Any = None) -> Any:
+        """|Dg.d| and cost - final cost over the iterations, on log scales, marked by method; returns the figure."""
+        import matplotlib.pyplot as plt
+
+        if axes is None:
+            _, axes = plt.subplots(2, 1, sharex=True, figsize=(6, 5), layout="constrained")
+        upper, lower = axes
+        index = np.array([r.index for r in self.history])
+        slope = np.abs([r.slope for r in self.history])
+        above = np.array([r.cost for r in self.history]) - self.cost
+        upper.semilogy(index, np.maximum(slope, 1e-30), color="0.6", zorder=1)
+        families = [r.method.split("*")[0] for r in self.history]
+        for name, marker in (("steepest", "v"), ("quasi", "s"), ("newton", "o")):
+            pick = [i for i, f in enumerate(families) if f == name]
+            if pick:
+                upper.semilogy(index[pick], np.maximum(slope[pick], 1e-30), marker, label=name, markersize=5)
+        upper.set_ylabel("|Dg·d|")
+        upper.legend()
+        seen = above > 0
+        lower.semilogy(index[seen], above[seen], ".-")
+        lower.set_ylabel("cost above the final one")
+        lower.set_xlabel("iteration")
+        for a in (upper, lower):
+            a.grid(True, alpha=0.3)
+        return upper.figure
+
+    def descent_plot(
+        self, method: str = "quasi", *, X: Any = None, U: Any = None, points: int = 40, ax: Any = None
+    ) -> Any:
+        """Cost along a descent direction, its first- and second-order models, and the Armijo line (Fig. 7 of Schultz,
+        Johnson, Murphey, Trajectory optimization in discrete mechanics). At (X, U), by default the result; returns the figure.
+        """
+        import matplotlib.pyplot as plt
+
+        from ..errors import ConvergenceError
+
+        problem = self.problem
+        if problem is None:
+            raise ValueError("descent_plot needs the problem; a result that was loaded from a file has none")
+        p = problem.point(self.X if X is None else np.asarray(X), self.U if U is None else np.asarray(U))
+        d = problem.direction(p, method)
+        curvature = problem.curvature(p, d)
+        K = problem.search_gains(p, d)
+        steps = np.linspace(0.0, 1.2, points)
+        costs = np.full(points, np.nan)
+        for i, s in enumerate(steps):
+            try:
+                costs[i] = problem.value(*problem.project(p.X + s * d.dX, p.U + s * d.dU, K))
+            except ConvergenceError:
+                continue  # a gap in the curve: the projection fails there
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+        ax.plot(steps, costs, "k", lw=2, label="g(ξ + λ d)")
+        ax.plot(steps, p.value + steps * d.slope, "--", label="first order")
+        ax.plot(steps, p.value + steps * d.slope + steps**2 / 2 * curvature, "-.", label="second order")
+        ax.plot(steps, p.value + 0.4 * steps * d.slope, ":", label="Armijo, α = 0.4")
+        finite = costs[np.isfinite(costs)]
+        room = max(abs(d.slope), float(np.ptp(finite)), 1e-300)
+        ax.set_ylim(min(finite.min(), p.value) - 0.3 * room, p.value + 0.6 * room)
+        ax.set_xlabel("λ")
+        ax.set_ylabel("cost")
+        ax.set_title(f"along the direction of '{method}'")
+        ax.legend()
+        return ax.figure
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write motion, gains and history as .npz (no pickle); `optimize(system, cost, path)` continues from it."""
+        save_checkpoint(path, self.X, self.U, self.gains, self.history)
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str], X: Array, U: Array, K: Array | None, history: Sequence[Iteration]
+) -> None:
+    """Write atomically: an interrupted write leaves the last checkpoint intact."""
+    path = os.fspath(path)
+    numbers = np.array([[r.index, r.cost, r.slope, r.step, r.trials, r.failed, r.seconds] for r in history]).reshape(
+        -1, 7
+    )
+    methods = np.array([r.method for r in history], dtype=np.str_)
+    partial = path + ".partial"
+    with open(partial, "wb") as f:
+        np.savez(f, X=X, U=U, gains=np.zeros((0,)) if K is None else K, history=numbers, methods=methods)
+    os.replace(partial, path)
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Array, Array, tuple[Iteration, ...]]:
+    """X, U and history of a checkpoint."""
+    try:
+        with np.load(path, allow_pickle=False) as z:
+            rows = zip(z["history"], z["methods"], strict=True)
+            history = tuple(
+                Iteration(int(a[0]), str(m), float(a[1]), float(a[2]), float(a[3]), int(a[4]), int(a[5]), float(a[6]))
+                for a, m in rows
+            )
+            return z["X"], z["U"], history
+    except (KeyError, ValueError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{os.fspath(path)} is not a checkpoint of optimize ({error})") from error
