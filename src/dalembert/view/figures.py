@@ -167,7 +167,7 @@ def _legend(ax: Any) -> None:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), borderaxespad=0.2, ncols=1 + (len(lines) > 9))
 
 
-def _drop_repeated_legends(axes: Sequence[Any]) -> None:
+def _drop_repeated_legends(axes: Any) -> None:
     shown: list[str] = []
     for ax in axes:
         legend = ax.get_legend()
