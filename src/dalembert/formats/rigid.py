@@ -69,7 +69,7 @@ def from_quaternion(q: Sequence[float]) -> Array:
     )
 
 
-def pose(r: Array, p: Sequence[float]) -> Array:
+def pose(r: Array, p: Sequence[float] | Array) -> Array:
     """The 4x4 transform of a rotation and a position.
 
     >>> pose(np.eye(3), (1, 2, 3))[:3, 3].tolist()

@@ -149,7 +149,7 @@ class _Reader:
 
     def _heavy(self, order: list[str]) -> dict[str, bool]:
         """Does anything at or below a link have mass or inertia?"""
-        heavy = {}
+        heavy: dict[str, bool] = {}
         for link in reversed(order):
             options = self._link(link)
             own = bool(options.get("mass") or np.any(options.get("inertia", 0.0)))

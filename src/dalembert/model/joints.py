@@ -22,7 +22,9 @@ def _pick(table: dict[str, Any], axis: str) -> Any:
     return table[axis]
 
 
-def _chain(parts: list[tuple[Callable[..., Frame], Any]], children: tuple[Frame, ...], options: dict[str, Any]) -> Frame:
+def _chain(
+    parts: list[tuple[Callable[..., Frame], Any]], children: tuple[Frame, ...], options: dict[str, Any]
+) -> Frame:
     make, value = parts[-1]
     frame = make(value, *children, **options)
     for make, value in reversed(parts[:-1]):

@@ -231,7 +231,8 @@ def scissor_lift(
         return frame
 
     slider = tx("SLIDER", chain("R"), name="slider", mass=slider_mass)
-    pins = [PointToPoint(f"L{i:02d} centre", f"R{i:02d} centre", "xz") for i in range(segments)]
+    plane = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+    pins = [PointToPoint(f"L{i:02d} centre", f"R{i:02d} centre", plane) for i in range(segments)]
     order = ["SLIDER", *(f"{side}{i:02d}" for i in range(segments) for side in "LR")]
     return Model(
         [slider, chain("L")], [Gravity((0.0, 0.0, -gravity)), *pins], f"scissor_lift_{segments}", variables=order
