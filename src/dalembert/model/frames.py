@@ -237,7 +237,7 @@ def _frame(
 ) -> Frame:
     label = f"frame '{name}'" if name is not None else f"frame {transform}({value!r})"
     if name is not None and (not isinstance(name, str) or not name):
-        raise ModelError(f"frame name must be a non-empty string, not {name!r}", culprit=str(name))
+        raise ModelError(f"frame name must be a non-empty string, not {name!r}", culprit=f"frame {transform}")
     if transform == "se3":
         value = _matrix4(value, label)
     elif isinstance(value, Kinematic):
