@@ -1,1 +1,26 @@
 """Seeing a motion: browser viewer, self-contained HTML pages, films and figures."""
+
+from .export import export_html
+from .figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables, style
+from .film import export_gif, export_mp4, picture
+from .scene import Scene, build_scene, frame_poses, place
+from .viewer import Viewer, view
+
+__all__ = [
+    "Scene",
+    "Viewer",
+    "build_scene",
+    "export_gif",
+    "export_html",
+    "export_mp4",
+    "frame_poses",
+    "picture",
+    "place",
+    "plot_constraints",
+    "plot_energy",
+    "plot_momentum",
+    "plot_trajectory",
+    "plot_variables",
+    "style",
+    "view",
+]

@@ -507,7 +507,8 @@ def _stretched(model: Model, element: Any, poses: Array, girth: float) -> list[L
         return [Link("spring", ends, radius, SPRING, turns=turns, aspect=round(radius / max(usual, radius), 3))]
     if isinstance(element, LinearDamper):
         return [
-            Link("damper", ends, 0.006 * girth, STEEL),
+            Link("damper", ends, 0.006 * girth, STEEL, span=(0.0, 0.1)),
+            Link("damper", ends, 0.006 * girth, STEEL, span=(0.5, 1.0)),
             Link("damper", ends, 0.020 * girth, DARK, span=(0.1, 0.5)),
         ]
     if isinstance(element.length, float):
@@ -644,9 +645,7 @@ def triangles(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
         faces = [[4 * k + a, 4 * k + b, 4 * k + c] for k in range(6) for a, b, c in ((0, 1, 2), (0, 2, 3))]
         return np.concatenate(sides), np.array(faces)
     if kind == "sphere":
-        th, ph = np.meshgrid(np.linspace(0, np.pi, 17), np.linspace(0, 2 * np.pi, 29), indexing="ij")
-        v = np.stack([np.sin(th) * np.cos(ph), np.sin(th) * np.sin(ph), np.cos(th)], axis=-1)
-        return v.reshape(-1, 3), _grid_faces(17, 29)
+        return sphere(17, 29)
     if kind in ("cylinder", "cone"):
         ph = np.linspace(0, 2 * np.pi, 29)
         ring = np.stack([np.cos(ph), np.sin(ph), 0 * ph], axis=-1)
@@ -667,8 +666,15 @@ def triangles(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
         sideways = np.cross(np.array([0.0, 0.0, 1.0]), outward)
         second = along[:, None] * np.array([0.0, 0.0, aspect]) + (1 - along[:, None]) * sideways
         tube = np.cos(a)[None, :, None] * outward[:, None] + np.sin(a)[None, :, None] * second[:, None]
-        return (centre[:, None] + wire * tube).reshape(-1, 3), _grid_faces(n, m)[:, ::-1]
+        return (centre[:, None] + wire * tube).reshape(-1, 3), _grid_faces(n, m)
     raise ValueError(f"no such solid: {kind!r}")
+
+
+def sphere(rings: int, columns: int) -> tuple[Array, NDArray[np.int64]]:
+    """A unit sphere of rings x columns vertices: vertices (V, 3), triangles (F, 3)."""
+    th, ph = np.meshgrid(np.linspace(0, np.pi, rings), np.linspace(0, 2 * np.pi, columns), indexing="ij")
+    v = np.stack([np.sin(th) * np.cos(ph), np.sin(th) * np.sin(ph), np.cos(th)], axis=-1)
+    return v.reshape(-1, 3), _grid_faces(rings, columns)
 
 
 def _grid_faces(rows: int, columns: int) -> NDArray[np.int64]:

@@ -474,6 +474,7 @@ class _Picture:
                 side="double",
                 lod="off",
                 cast_shadow=alpha >= 1,
+                receive_shadow=False,
             )
             self._batches.append((handle, members))
         self._arrows = None
