@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterator
 from typing import Any
 from xml.sax import SAXException, SAXParseException
@@ -13,6 +12,7 @@ from ..errors import ModelError
 
 MAX_DEPTH = 400
 MAX_ELEMENTS = 500_000
+MAX_NUMBER = 1e60  # products of a few such numbers (volumes, inertias) still do not overflow
 
 
 class Tag:
@@ -65,8 +65,8 @@ class Tag:
             values = tuple(float(word) for word in text.split() if "_" not in word or _refuse())
         except ValueError:
             raise self.wrong(f'<{self.name} {key}="{text[:60]}">: expected numbers') from None
-        if not all(map(math.isfinite, values)):
-            raise self.wrong(f'<{self.name} {key}="{text[:60]}">: not finite')
+        if not all(abs(x) < MAX_NUMBER for x in values):
+            raise self.wrong(f'<{self.name} {key}="{text[:60]}">: not finite or absurdly large')
         if count is not None and len(values) != count:
             raise self.wrong(f"<{self.name}> {key} needs {count} numbers, got {len(values)}")
         return values
