@@ -56,7 +56,7 @@ def test_short_gaps_are_filled_long_ones_reported(tmp_path):
     a[10:14] = np.nan
     file = write(tmp_path / "a.csv", t, a=a)
     np.testing.assert_allclose(read_motion(file, {"q": "a"}, t)["q"], np.sin(t), atol=1e-3)
-    with pytest.raises(ValueError, match="misses 0.100 s of samples at 0.180 s"):
+    with pytest.raises(ValueError, match=r"misses 0\.100 s of samples at 0\.180 s"):
         read_motion(file, {"q": "a"}, t, max_gap=0.05)
 
 

@@ -1,9 +1,9 @@
 """Box bounds on inputs and states: a barrier that is finite everywhere, or an augmented Lagrangian.
 
-Barrier: Hauser, Saccon, A barrier function method for the optimization of trajectory functionals with constraints: for a
-scaled distance c to the bound the cost is -eps log(c) for c > delta, continued by a parabola below, so that a motion
-outside costs much but not infinitely much; eps and delta fall in stages. Lagrangian: Powell, Hestenes, Rockafellar, on every
-bound and step. Both are diagonal in (x, u).
+Barrier: Hauser, Saccon, A barrier function method for the optimization of trajectory functionals with constraints:
+for a scaled distance c to the bound the cost is -eps log(c) for c > delta, continued by a parabola below, so that a
+motion outside costs much but not infinitely much; eps and delta fall in stages. Lagrangian: Powell, Hestenes,
+Rockafellar, on every bound and step. Both are diagonal in (x, u).
 """
 
 from __future__ import annotations
@@ -135,14 +135,10 @@ def optimize_bounded(
     plain = problem()
     result: Optimization | None = None
     size = max(1.0, abs(plain.value(X, U)) / len(U))  # what one step costs: the scale of both penalties
-    stages = 12
-    violation, worst = math.inf, math.inf
-    for stage in range(stages):
-        if bound_method == "barrier":
-            box.eps = size * 0.1 ** (stage + 1)
-            box.delta = min(0.5, 0.5 * 0.3**stage)
-        elif stage == 0:
-            box.weight = 10.0 * size
+    box.eps, box.delta = 0.1 * size, 0.5
+    box.weight = size
+    worst = math.inf
+    for stage in range(25):
         used = sum(r.step > 0 for r in history)
         if stage and used >= max_iterations:
             break
@@ -153,11 +149,17 @@ def optimize_bounded(
         X, U, history = result.X, result.U, result.history
         padded = X if len(X) > len(U) else np.vstack([X, X[-1:]])  # in continuous time there is an input at every node
         violation = box.violation(padded, U)
-        if result.status not in ("converged",):
-            break
+        if not result.converged and not (result.status == "stalled" and abs(result.slope) < 1e-6 * abs(result.cost)):
+            break  # a stage that ends near its optimum is good enough to go on from
         if bound_method == "barrier":
-            if box.eps * box.multipliers.size <= 1e-6 * max(1.0, abs(plain.value(X, U))) and violation <= 0.0:
+            # inside: lower the barrier; outside: make its continuation steeper
+            if violation > 0.0:
+                box.delta *= 0.1
+            elif box.eps * box.multipliers.size <= 1e-6 * max(1.0, abs(plain.value(X, U))):
                 break
+            else:
+                box.eps *= 0.1
+                box.delta *= 0.1
         else:
             previous = box.multipliers
             box.update_multipliers(padded, U)
@@ -165,7 +167,7 @@ def optimize_bounded(
             if violation < 1e-7 and change < 1e-5:
                 break
             if violation > 0.25 * worst:
-                box.weight *= 5.0
+                box.weight = min(4.0 * box.weight, 1e5 * size)
             worst = min(worst, violation)
     assert result is not None
     status, reason = result.status, result.reason

@@ -1,8 +1,8 @@
 """Continuation: reach a hard optimum through a sequence of easier problems.
 
-Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, section 5.1: fictitious inputs, cheap at first and then
-so expensive that they are not used, carry the motion past a singularity; a sequence of references brings the start of each
-problem near its optimum.
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, section 5.1: fictitious inputs, cheap at
+first and then so expensive that they are not used, carry the motion past a singularity; a sequence of references
+brings the start of each problem near its optimum.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def continuation(
 ) -> list[Optimization]:
     """Optimize each stage from the result of the one before; returns all results, the last one is the answer.
 
-    `start` is that of the first stage, a motion of `start_system` (default: the first stage's system). Between systems, states and
-    inputs are matched by name: inputs that a system lacks are dropped, new ones are zero. The sequence ends after a stage
-    that did not converge, unless `keep_going`. Other options go to `optimize`.
+    `start` is that of the first stage, a motion of `start_system` (default: the first stage's system). Between
+    systems, states and inputs are matched by name: inputs that a system lacks are dropped, new ones are zero. The
+    sequence ends after a stage that did not converge, unless `keep_going`. Other options go to `optimize`.
 
     >>> continuation([], (0, 0))
     []
@@ -105,8 +105,9 @@ def fictitious_stages(
 ) -> list[Stage]:
     """Stages that lead `model` through a problem with the help of fictitious inputs {variable: input name}.
 
-    `make_system(model)` makes a System; the helpers cost weight/2 u^2 per step for each of the rising `weights`; the last stage is
-    the model itself without them. `cost` holds for the original inputs: a cost by names, or a function of the system.
+    `make_system(model)` makes a System; the helpers cost weight/2 u^2 per step for each of the rising `weights`; the
+    last stage is the model itself without them. `cost` holds for the original inputs: a cost by names, or a function
+    of the system.
 
     >>> fictitious_stages(None, None, {}, [], None)
     Traceback (most recent call last):

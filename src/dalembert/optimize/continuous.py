@@ -1,9 +1,11 @@
-"""The projection-operator optimizer in continuous time (Hauser, A projection operator approach to the optimization of trajectory
-functionals), with which Schultz, Johnson, Murphey compare (Trajectory optimization in discrete mechanics, Figs 9, 10, 12).
+"""The projection-operator optimizer in continuous time (Hauser, A projection operator approach to the optimization
+of trajectory functionals), with which Schultz, Johnson, Murphey compare (Trajectory optimization in discrete
+mechanics, Figs 9, 10, 12).
 
-The state is x = (q, v), the input u = (forces, accelerations of kinematic variables). Curves are values at time nodes; between
-them cubic splines. The dynamics and their exact first and second derivatives come from the Lagrangian written out in
-CasADi; ordinary differential equations (motion, Riccati, costate) are integrated by RK4 on the nodes or by scipy.
+The state is x = (q, v), the input u = (forces, accelerations of kinematic variables). Curves are values at time
+nodes; between them cubic splines. The dynamics and their exact first and second derivatives come from the Lagrangian
+written out in CasADi; ordinary differential equations (motion, Riccati, costate) are integrated by RK4 on the nodes
+or by scipy.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ Curve = Callable[[float], Any]
 class ContinuousSystem:
     """A model in continuous time on the nodes `t` (N+1,), for `optimize`; X (N+1, 2 nq), U (N+1, nu + nk).
 
-    integrator: "rk4" (one step per node interval) or any method of scipy's solve_ivp ("RK45", "DOP853", "Radau", ...) with the
-    tolerance `rtol`.
+    integrator: "rk4" (one step per node interval) or any method of scipy's solve_ivp ("RK45", "DOP853", "Radau",
+    ...) with the tolerance `rtol`.
 
     >>> import dalembert as da
-    >>> model = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> pendulum = da.rz("theta", da.ty(-1.0, mass=1.0))
+    >>> model = da.Model([pendulum], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
     >>> system = ContinuousSystem(model, np.linspace(0.0, 1.0, 11))
     >>> system.x_names, system.f(np.array([0.0, 1.0]), np.array([2.0]))
     (('theta', 'v_theta'), array([1., 2.]))
@@ -249,7 +252,8 @@ class ContinuousSystem:
 
 
 class Continuous:
-    """Twin of `Discrete` in continuous time: the same methods, integrals instead of sums, differential Riccati equations.
+    """Twin of `Discrete` in continuous time: the same methods, integrals instead of sums, differential Riccati
+    equations.
 
     >>> Continuous.__name__
     'Continuous'
@@ -321,7 +325,7 @@ class Continuous:
     def direction(self, p: Point, method: str, scale: float = 1.0) -> Direction:
         """See Discrete.direction."""
         Q, S, R, Qf = self.model(p, method, scale)
-        n, m = self.system.nx, self.system.nu
+        n = self.system.nx
         K, c, P0, b0 = self._riccati(p.A, p.B, Q, S, R, Qf, p.lx, p.lu)
         start = np.zeros(n)
         if self.free is not None:
@@ -373,7 +377,7 @@ class Continuous:
     ) -> tuple[Array, Array, Array, Array]:
         """-P' = Q + A'P + PA - (S + PB) R^-1 (S + PB)',  -b' = l_x + A'b - (S + PB) R^-1 (l_u + B'b)."""
         self.sweeps += 1
-        n, m, count = A.shape[1], B.shape[2], len(A)
+        n, count = A.shape[1], len(A)
         try:
             np.linalg.cholesky(R)
         except np.linalg.LinAlgError:
@@ -405,7 +409,6 @@ class Continuous:
         c = np.matmul(RB, b[:, :, None])[:, :, 0] + np.matmul(Ri, lu[:, :, None])[:, :, 0]
         if not (np.isfinite(K).all() and np.isfinite(c).all()) or np.abs(K).max() > 1e12:
             raise IndefiniteModel("the Riccati equation escapes")
-        del m
         return K, c, P[0], b[0]
 
 

@@ -1,9 +1,9 @@
 """Costs of a motion: sums over the steps of functions of (x_k, u_k), plus a function of the last state.
 
-A cost is described without a system (`TrackingCost`, `TerminalCost`, `ExpressionCost`, sums of them) and becomes numbers by
-`cost.bind(system)`, which resolves names, checks shapes and NaN, and returns a `BoundCost`. Everything is evaluated for all
-steps at once (Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, eq. 23; the weights here carry the
-factor 1/2 of trep's DCost).
+A cost is described without a system (`TrackingCost`, `TerminalCost`, `ExpressionCost`, sums of them) and becomes
+numbers by `cost.bind(system)`, which resolves names, checks shapes and NaN, and returns a `BoundCost`. Everything is
+evaluated for all steps at once (Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, eq. 23;
+the weights here carry the factor 1/2 of trep's DCost).
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def _terms(cost: Cost) -> tuple[tuple[float, Cost], ...]:
 class TrackingCost(Cost):
     """Half the weighted square of the distance to a reference, at every step and at the end.
 
-    `reference`: a Trajectory, a pair (Xd (N+1, nx), Ud (N, nu)), or {name: number or array over time} (the rest is zero);
-    it need not be a motion of the system. `Q` weighs states, `R` inputs, `Qf` the final state (default: the last Q). A weight is
-    a number, a vector (diagonal), a matrix, a stack of matrices (one per step), or {name: number or array over time} with
-    "*" for all names not mentioned (default 0).
+    `reference`: a Trajectory, a pair (Xd (N+1, nx), Ud (N, nu)), or {name: number or array over time} (the rest is
+    zero); it need not be a motion of the system. `Q` weighs states, `R` inputs, `Qf` the final state (default: the
+    last Q). A weight is a number, a vector (diagonal), a matrix, a stack of matrices (one per step), or {name:
+    number or array over time} with "*" for all names not mentioned (default 0).
 
     >>> import numpy as np
     >>> cost = TrackingCost({"theta": np.pi}, Q={"theta": 10.0, "*": 0.1}, R=1.0)

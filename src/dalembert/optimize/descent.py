@@ -1,7 +1,7 @@
 """Descent directions on the space of motions: quadratic models of the cost and the LQ problem that minimizes them.
 
-Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, sections 4.3 to 4.5. At a motion xi = (X, U) the
-direction minimizes  Dh(xi).d + 1/2 q(d, d)  over the tangent motions dx' = A dx + B du, where q is
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, sections 4.3 to 4.5. At a motion xi = (X,
+U) the direction minimizes  Dh(xi).d + 1/2 q(d, d)  over the tangent motions dx' = A dx + B du, where q is
 
     steepest   the identity,
     quasi      the second derivative of the cost (Gauss-Newton),
@@ -58,9 +58,9 @@ class Direction:
 class Discrete:
     """The optimization problem of a System and a cost in discrete time.
 
-    `weights` = (Q, R) of the LQR that makes the projection's gains (default identity); `gains` is "lqr" (those), or "lq" (the
-    gains of the LQ problem of the last direction, so that one Riccati sweep per iteration is enough). `free` (nx,) marks the
-    entries of the initial state that are optimized too.
+    `weights` = (Q, R) of the LQR that makes the projection's gains (default identity); `gains` is "lqr" (those), or
+    "lq" (the gains of the LQ problem of the last direction, so that one Riccati sweep per iteration is enough).
+    `free` (nx,) marks the entries of the initial state that are optimized too.
 
     >>> Discrete.__name__
     'Discrete'
@@ -94,11 +94,12 @@ class Discrete:
         return Xp, Up
 
     def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """A motion near a start curve: the curve itself if it is one, else its projection with LQR gains of its linearization."""
+        """A motion near a start curve: the curve itself if it is one, else its projection with LQR gains of its
+        linearization."""
         A, B = self.system.linearize_trajectory(X, U)
         K = self._lqr(A, B)
         Xp, Up = self.project(X, U, K)
-        if np.abs(Xp - X).max() <= 1e-9 * max(1.0, float(np.abs(X).max())):
+        if np.abs(Xp - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
             self._ready = (X, A, B, K)
             return X, U
         return Xp, Up
@@ -126,7 +127,8 @@ class Discrete:
         return sweep_back(p.A - np.matmul(p.B, p.K), g)
 
     def model(self, p: Point, method: str, scale: float = 1.0) -> Hessian:
-        """Q (N+1, nx, nx), S (N, nx, nu) or None, R (N, nu, nu) of the quadratic model; `scale` of the second-order terms."""
+        """Q (N+1, nx, nx), S (N, nx, nu) or None, R (N, nu, nu) of the quadratic model; `scale` of the second-order
+        terms."""
         if method == "steepest":
             N, nx, nu = p.B.shape
             return np.tile(np.eye(nx), (N + 1, 1, 1)), None, np.tile(np.eye(nu), (N, 1, 1))
@@ -157,8 +159,7 @@ class Discrete:
             except np.linalg.LinAlgError:
                 raise IndefiniteModel("the model is indefinite in the initial state") from None
             start[i] = -np.linalg.solve(factor.T, np.linalg.solve(factor, lq.b0[i]))
-        dX = sweep_forward(p.A - np.matmul(p.B, lq.K), -np.matmul(p.B, lq.c[:, :, None])[:, :, 0], start)
-        dU = -np.matmul(lq.K, dX[:-1, :, None])[:, :, 0] - lq.c
+        dX, dU = _rollout(p.A, p.B, lq, start)
         slope = float((p.lx * dX).sum() + (p.lu * dU).sum())
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
@@ -196,7 +197,8 @@ class Discrete:
 
 @dataclass(frozen=True)
 class LQ:
-    """Solution of an LQ problem: du = -K dx - c; P0 and b0: value 1/2 dx0'P0 dx0 + b0'dx0 of the start, if asked for."""
+    """Solution of an LQ problem: du = -K dx - c; P0 and b0: value 1/2 dx0'P0 dx0 + b0'dx0 of the start, if asked
+    for."""
 
     K: Array
     c: Array
@@ -217,7 +219,7 @@ def _solve_lq(
     want_value: bool,
 ) -> LQ:
     """The LQ problem of section 4.5 by the compiled Riccati kernel; raises IndefiniteModel when it has no minimum."""
-    from .. import _core
+    from .. import _core  # type: ignore[attr-defined]
 
     K, c, P, b, status = _core.riccati(A, B, Q, R, Qf, len(B), S=S, q=q, r=r, qf=qf, cost_to_go=want_value)
     if status["failed_step"] >= 0:
@@ -227,23 +229,12 @@ def _solve_lq(
     return LQ(K, c, P[0], b[0]) if want_value else LQ(K, c)
 
 
-# ---- linear recursions along a motion
+def _rollout(A: Array, B: Array, lq: LQ, start: Array) -> tuple[Array, Array]:
+    """The tangent motion of the affine law: dX (N+1, nx), dU (N, nu)."""
+    from .. import _core  # type: ignore[attr-defined]
 
-
-def sweep_forward(M: Array, m: Array, start: Array) -> Array:
-    """x_0 = start, x_{k+1} = M_k x_k + m_k: (N+1, n).
-
-    >>> sweep_forward(np.full((2, 1, 1), 2.0), np.ones((2, 1)), np.array([1.0]))[:, 0]
-    array([1., 3., 7.])
-    """
-    N, n, _ = M.shape
-    if n <= _BANDED:
-        return _banded(M, np.vstack([start, m]), False)
-    out = np.empty((N + 1, n))
-    x = out[0] = start
-    for k in range(N):
-        x = out[k + 1] = M[k] @ x + m[k]
-    return out
+    dX, dU = _core.riccati_rollout(A, B, lq.K, lq.c, start)
+    return dX, dU
 
 
 def sweep_back(M: Array, g: Array) -> Array:
@@ -253,31 +244,23 @@ def sweep_back(M: Array, g: Array) -> Array:
     array([7., 3., 1.])
     """
     N, n, _ = M.shape
-    if n <= _BANDED:
-        return _banded(M, g, True)
-    out = np.empty((N + 1, n))
-    z = out[N] = g[N]
-    for k in reversed(range(N)):
-        z = out[k] = z @ M[k] + g[k]
-    return out
-
-
-_BANDED = 12  # below this size one banded triangular solve is faster than a Python loop over the steps
-
-
-def _banded(M: Array, g: Array, transposed: bool) -> Array:
-    """Both recursions are solves with the unit lower triangular matrix that has -M_k below its diagonal blocks."""
+    if n > 12:  # large matrices: the time of a loop over the steps is that of its products
+        out = np.empty((N + 1, n))
+        z = out[N] = g[N]
+        for k in reversed(range(N)):
+            z = out[k] = z @ M[k] + g[k]
+        return out
+    # small ones: one solve with the unit lower triangular band matrix that has -M_k below its diagonal blocks
     from scipy.linalg.blas import dtbsv
 
-    N, n, _ = M.shape
     band = np.zeros((2 * n, N + 1, n))
     row, column = np.divmod(np.arange(n * n), n)
     band[n + row - column, :N, column] = -M.reshape(N, n * n).T
     flat = band.reshape(2 * n, (N + 1) * n)
-    return dtbsv(2 * n - 1, flat, g.ravel(), lower=1, trans=int(transposed), diag=1).reshape(N + 1, n)
+    return dtbsv(2 * n - 1, flat, g.ravel(), lower=1, trans=1, diag=1).reshape(N + 1, n)
 
 
-def _matrix(w: Array, n: int, what: str) -> Array:
+def _matrix(w: Any, n: int, what: str) -> Array:
     w = np.asarray(w, dtype=float)
     if w.ndim == 0:
         w = np.eye(n) * w

@@ -14,9 +14,9 @@ from .costs import Array, BoundCost, Cost, Hessian, UserFunction
 class Symbols:
     """What the function of an `ExpressionCost` receives: symbols of one time point.
 
-    `s["theta"]` a state, an input or a parameter by name; `s.position("bob")` world position of a frame (3), `s.rotation("bob")`
-    its rotation matrix; `s.x` (nx), `s.u` (nu) the vectors, `s.t` the time. Inputs that bear the name of a state (the next
-    value of a kinematic variable) are reached by `s.input(name)`.
+    `s["theta"]` a state, an input or a parameter by name; `s.position("bob")` world position of a frame (3),
+    `s.rotation("bob")` its rotation matrix; `s.x` (nx), `s.u` (nu) the vectors, `s.t` the time. Inputs that bear the
+    name of a state (the next value of a kinematic variable) are reached by `s.input(name)`.
     """
 
     def __init__(self, system: Any, parameters: tuple[str, ...]) -> None:
@@ -172,7 +172,7 @@ class _Mapped:
         a = np.ascontiguousarray(a)
         out = np.empty(shape)
         buffer, run = function.buffer()
-        buffer.set_arg(0, memoryview(a))
-        buffer.set_res(0, memoryview(out))
+        buffer.set_arg(0, memoryview(a))  # type: ignore[arg-type]
+        buffer.set_res(0, memoryview(out))  # type: ignore[arg-type]
         run()
         return out

@@ -33,7 +33,8 @@ def read_motion(
     t: (N+1,) times in s at which the reference is wanted, measured from the first sample.
     time: the column of times in s, or the sampling rate in Hz if there is none.
     degrees: values are degrees. unwrap: remove jumps by full turns.
-    cutoff: frequency in Hz of a low-pass filter without phase lag (Butterworth, 4th order in total), None for no filter.
+    cutoff: frequency in Hz of a low-pass filter without phase lag (Butterworth, 4th order in total), None for no
+    filter.
     max_gap: missing samples are interpolated over gaps up to this length in s; longer ones are an error.
     hold: keep the last value after the recording ends, instead of an error.
 
@@ -53,7 +54,8 @@ def read_motion(
         raise ValueError("t must be a vector of finite times")
     if wanted.min() < 0 or (wanted.max() > times[-1] + 1e-9 and not hold):
         raise ValueError(
-            f"{name}: the recording lasts {times[-1]:.3f} s but times from {wanted.min():g} to {wanted.max():g} s are wanted"
+            f"{name}: the recording lasts {times[-1]:.3f} s, but times from {wanted.min():g} to "
+            f"{wanted.max():g} s are wanted"
         )
     out = {}
     for variable, column in columns.items():

@@ -63,26 +63,29 @@ def optimize(
     """Find a motion of `system` that locally minimizes `cost`, starting from the motion `start`.
 
     system: a System (or ContinuousSystem); a MidpointVI together with a Trajectory as `start` works too.
-    cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum.
-    start: a Trajectory, a pair (X (N+1, nx), U (N, nu)), or the path of a checkpoint to continue. A curve that is not a motion
-        of the system is projected first.
-    method: "auto" (Newton, with less or no second-order terms where the quadratic model has no minimum), "newton" (falls back
-        to "quasi", then to "steepest", when indefinite), "quasi" (Gauss-Newton), "steepest"; a list gives the method of each
-        iteration (the last one repeats), a function gives it from the iteration's index.
+    cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum of them.
+    start: a Trajectory, a pair (X (N+1, nx), U (N, nu)), a result, or the path of a checkpoint to continue. A curve
+        that is not a motion of the system is projected first.
+    method: "auto" (Newton, with less or no second-order terms where the quadratic model has no minimum), "newton"
+        (falls back to "quasi", then to "steepest", when indefinite), "quasi" (Gauss-Newton), "steepest"; a list gives
+        the method of each iteration (the last one repeats), a function gives it from the iteration's index.
     tolerance: stop when |Dg.d| is below it. max_iterations: limit on the number of steps.
-    gains: "lqr" projects with LQR gains of weights `projection` = (Q, R) (default identity), "lq" with the gains of the descent
-        direction's own LQ problem, which saves a Riccati sweep per iteration.
-    search: options of the Armijo line search. free_start: True or the names of states whose initial value is optimized too.
-    bounds: {name: (low, high)} on inputs or states, None for no bound; bound_method "barrier" (Hauser, Saccon: the result
-        is strictly inside) or "lagrangian" (augmented Lagrangian: active bounds hold to about 1e-6 of their range).
-    checkpoint: file (.npz) written after every iteration. progress: show a progress bar (default: if stderr is a terminal).
-    callback: called with (iteration, X, U) after every step.
+    gains: "lqr" projects with LQR gains of the weights `projection` = (Q, R) (default identity), "lq" with the gains
+        of the descent direction's own LQ problem, which saves a Riccati sweep per iteration.
+    search: options of the Armijo line search.
+    free_start: True, or the names of the states whose initial value is optimized too.
+    bounds: {name: (low, high)} on inputs or states, None for no bound. bound_method: "barrier" (Hauser, Saccon: the
+        result is strictly inside) or "lagrangian" (augmented Lagrangian: active bounds hold to 1e-6 of their range).
+    checkpoint: file (.npz) written after every iteration.
+    progress: show a progress line (default: only if stderr is a terminal).
+    callback: called with (iteration, X, U) after every iteration.
 
-    Returns an `Optimization`, also when interrupted from the keyboard: the best motion is kept. Raises ValueError for NaN and
-    wrong shapes and ConvergenceError if the start cannot be projected to a motion.
+    Returns an `Optimization`, also when interrupted from the keyboard: the best motion is kept. Raises ValueError
+    for NaN and wrong shapes and ConvergenceError if the start cannot be projected to a motion.
 
     >>> import dalembert as da
-    >>> model = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> pendulum = da.rz("theta", da.ty(-1.0, mass=1.0))
+    >>> model = da.Model([pendulum], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
     >>> system = da.System(da.MidpointVI(model, 0.1), steps=20)
     >>> cost = da.TrackingCost({"theta": 0.5}, Q={"theta": 100.0, "p_theta": 1.0}, R=1.0)
     >>> result = da.optimize(system, cost, (np.zeros((21, 2)), np.zeros((20, 1))))
@@ -165,9 +168,9 @@ def descend(
             if step > 0:
                 X, U, value, K = outcome.X, outcome.U, outcome.value, d.K
             if checkpoint is not None:
-                save_checkpoint(
-                    checkpoint, X, U, gains, [*rows, Iteration(index + 1, "", value, math.nan, 0.0, 0, 0, 0.0)]
-                )
+                # a step leads to a point that has not been looked at: its row is the place to resume
+                rest = [Iteration(index + 1, "", value, math.nan, 0.0, 0, 0, 0.0)] if step > 0 else []
+                save_checkpoint(checkpoint, X, U, gains, [*rows, *rest])
             if show is not None:
                 show(row)
             if callback is not None:
@@ -279,8 +282,8 @@ def _stalled(problem: Any, p: Point, tried: list[_Outcome]) -> _Outcome:
     best.status = "stalled"
     if best.failed == best.trials:
         best.reason = (
-            f"no step could be projected to a motion ({best.trials} trials; deviations grow {problem.growth(p):.2g}-fold: "
-            "the motion may not be stabilizable, or it touches a singularity)"
+            f"no step could be projected to a motion ({best.trials} trials; deviations grow "
+            f"{problem.growth(p):.2g}-fold: the motion may not be stabilizable, or it touches a singularity)"
         )
     else:
         best.reason = (
@@ -381,7 +384,7 @@ def _progress(wanted: bool | None) -> Iterator[Callable[[Iteration], None] | Non
         task = bar.add_task("optimize", total=None)
 
         def show(row: Iteration) -> None:
-            text = f"iteration {row.index} ({row.method}): cost {row.cost:.8g}, |Dg| {abs(row.slope):.2e}, step {row.step:.2g}"
+            text = f"iteration {row.index} ({row.method}): cost {row.cost:.8g}, |Dg| {abs(row.slope):.2e}"
             bar.update(task, description=text)
 
         yield show

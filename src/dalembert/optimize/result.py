@@ -37,7 +37,8 @@ class Optimization:
     """The result of `optimize`.
 
     `X` (N+1, nx), `U` (N, nu) the best motion found, `gains` (N, nu, nx) a feedback that keeps the system on it
-    (u_k = U_k - gains_k (x_k - X_k)), `cost` and `slope` (Dg.d, the convergence measure) there, `history`, and `status`:
+    (u_k = U_k - gains_k (x_k - X_k)), `cost` and `slope` (Dg.d, the convergence measure) there, `history`, and
+    `status`:
 
     - "converged": |slope| is below the tolerance (or no smaller one is representable),
     - "iterations": the limit of iterations was reached,
@@ -85,9 +86,8 @@ class Optimization:
         lines = [f"{'iteration':>9}  {'method':<11} {'cost':>20} {'Dg.d':>12} {'step':>9} {'trials':>6} {'ms':>9}"]
         for r in self.history:
             step = f"{r.step:9.3g}" if r.step > 0 else f"{'-':>9}"
-            lines.append(
-                f"{r.index:>9}  {r.method:<11} {r.cost:>20.10g} {r.slope:>12.4g} {step} {r.trials:>6} {1e3 * r.seconds:>9.2f}"
-            )
+            where = f"{r.index:>9}  {r.method:<11} {r.cost:>20.10g} {r.slope:>12.4g}"
+            lines.append(f"{where} {step} {r.trials:>6} {1e3 * r.seconds:>9.2f}")
         lines.append(
             f"{self.status}: {self.reason}; cost {self.cost:.10g}, {self.iterations} iterations, {self.seconds:.3g} s"
         )
@@ -128,7 +128,8 @@ class Optimization:
         self, method: str = "quasi", *, X: Any = None, U: Any = None, points: int = 40, ax: Any = None
     ) -> Any:
         """Cost along a descent direction, its first- and second-order models, and the Armijo line (Fig. 7 of Schultz,
-        Johnson, Murphey, Trajectory optimization in discrete mechanics). At (X, U), by default the result; returns the figure.
+        Johnson, Murphey, Trajectory optimization in discrete mechanics). At (X, U), by default the result; returns
+        the figure.
         """
         import matplotlib.pyplot as plt
 

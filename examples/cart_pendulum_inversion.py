@@ -1,0 +1,85 @@
+"""A cart swings its hanging pendulum past the horizontal, with the help of a torque that does not exist.
+
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, section 5.1, Fig. 9. When the pendulum is
+horizontal the cart cannot turn it, and an optimization that starts from rest stops below. A fictitious torque, cheap
+at first, then so expensive that it is not used, leads past the singularity.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import dalembert as da
+from dalembert import models
+from dalembert.optimize import continuation, fictitious_stages
+
+DT, STEPS = 0.01, 999
+WEIGHTS = (0.01, 100.0, 1e6)
+
+
+def reference() -> np.ndarray:
+    """Angle: up to 130 degrees and back between 3 s and 7 s."""
+    t = DT * np.arange(STEPS + 1)
+    return np.where((t >= 3) & (t <= 7), (1 - np.cos(np.pi / 2 * (t - 3))) * np.deg2rad(130) / 2, 0.0)
+
+
+def model() -> da.Model:
+    """Cart of 10 kg, pendulum of 1 kg, slight damping."""
+    plain = models.cart_pole(cart_mass=10.0)
+    return da.Model(plain.frames, [*plain.elements, da.Damping(0.01)])
+
+
+def stages():
+    """Three stages with the torque, the last one without it."""
+    cost = da.TrackingCost({"theta": reference()}, Q={"theta": 100.0, "*": 0.01}, R={"push": 0.01})
+    return fictitious_stages(
+        model(),
+        lambda m: da.System(da.MidpointVI(m, DT, forcing="left"), steps=STEPS),
+        {"theta": "helper"},
+        WEIGHTS,
+        cost,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the figure")
+    out = parser.parse_args().out
+    sequence = stages()
+    results = continuation(sequence, (np.zeros((STEPS + 1, 4)), np.zeros((STEPS, 2))))
+    for stage, r in zip(sequence, results, strict=True):
+        helper = f", largest helper {np.abs(r.U[:, 1]).max():.2e} N m" if r.U.shape[1] == 2 else ""
+        print(
+            f"{stage.label:<22} {r.status}: cost {r.cost:.6f}, |Dg| {abs(r.slope):.1e}, {r.iterations} iterations, "
+            f"{r.seconds:.2f} s{helper}"
+        )
+    last = sequence[-1]
+    direct = da.optimize(last.system, last.cost, (np.zeros((STEPS + 1, 4)), np.zeros((STEPS, 1))))
+    print(f"{'directly from rest':<22} {direct.status}: cost {direct.cost:.6f}, {direct.iterations} iterations")
+
+    import matplotlib.pyplot as plt
+
+    from dalembert.view.figures import style
+
+    out.mkdir(parents=True, exist_ok=True)
+    with style():
+        figure, (a, b) = plt.subplots(2, 1, figsize=(6.5, 6), sharex=True, height_ratios=(2, 1), layout="constrained")
+        t = last.system.t
+        a.plot(t, np.rad2deg(reference()), "--", color="gray", label="reference")
+        for stage, r in zip(sequence, results, strict=True):
+            a.plot(t, np.rad2deg(r.X[:, 1]), label=stage.label)
+        a.plot(t, np.rad2deg(direct.X[:, 1]), ":", label="directly from rest")
+        a.axhline(90, color="gray", lw=0.8)
+        a.set(ylabel="angle (degrees)")
+        a.legend()
+        b.plot(t, results[-1].X[:, 0], label="cart (m)")
+        b.plot(t[:-1], results[-1].U[:, 0] / 100, label="push / 100 (N)")
+        b.set(xlabel="time (s)")
+        b.legend()
+        figure.savefig(out / "cart_pendulum_inversion.png")
+    print("figure:", out / "cart_pendulum_inversion.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""The optimizer on the papers' problems, its result, and what happens when something is wrong."""
+
+import io
+import time
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.optimize import ExpressionCost, Search, TerminalCost, TrackingCost, optimize
+from dalembert.optimize.projection import _progress
+
+from . import problems
+
+
+@pytest.fixture(scope="module")
+def swing():
+    reference, Q, R, start = problems.swing_up()
+    system = problems.left_system(problems.pendulum(), 0.1, 100)
+    return system, TrackingCost(reference, Q, R), start
+
+
+FINAL = 13297.378894617857
+
+
+@pytest.mark.parametrize("method", ["auto", "newton"])
+def test_swing_up(swing, method):
+    result = optimize(*swing, method=method)
+    assert result.converged
+    assert abs(result.slope) < 1e-6
+    assert result.iterations <= 15
+    assert result.cost == pytest.approx(FINAL, abs=1e-6)
+    expected = problems.reference("pend_opt.json")["newton"]
+    np.testing.assert_allclose(result.X, expected["X"], atol=1e-5)
+    np.testing.assert_allclose(result.U, expected["U"], atol=1e-5)
+
+
+def test_first_iterations_are_treps(swing):
+    """Costs and slopes of the first Gauss-Newton iterations agree with the reference implementation."""
+    history = optimize(*swing, method="quasi", max_iterations=4).history
+    for row, (_, _, cost, slope, shortened) in zip(
+        history, problems.reference("pend_opt.json")["newton"]["history"][:4], strict=False
+    ):
+        assert row.cost == pytest.approx(cost, rel=1e-7)
+        assert row.slope == pytest.approx(slope, rel=1e-6)
+        assert row.trials == shortened + 1
+
+
+def test_steepest_descent_needs_hundreds(swing):
+    result = optimize(*swing, method=["quasi", "steepest"], max_iterations=1000)
+    assert result.converged
+    assert 300 < result.iterations < 1000
+    assert result.cost == pytest.approx(FINAL, abs=1e-5)
+
+
+@pytest.mark.bench
+def test_swing_up_time(swing):
+    optimize(*swing)
+    begun = time.perf_counter()
+    optimize(*swing)
+    assert time.perf_counter() - begun < 0.015
+
+
+def test_cart_pendulum_tipping():
+    r = problems.reference("cart_pend.json")
+    system = problems.left_system(problems.cart_pendulum(), 0.1, 100)
+    cost = TrackingCost((np.array(r["Xref"]), np.array(r["Uref"])), r["Q"], r["R"])
+    for method in ("auto", "newton", "quasi"):
+        result = optimize(system, cost, (np.array(r["Xinit"]), np.array(r["Uinit"])), method=method)
+        assert result.converged
+        assert result.cost == pytest.approx(r["cost"], abs=1e-6)
+        np.testing.assert_allclose(result.X, r["X"], atol=1e-4)
+
+
+def test_lq_gains_save_a_sweep(swing):
+    """With gains="lq" every iteration after the first makes one Riccati sweep for each direction that it asks for."""
+    r = problems.reference("cart_pend.json")
+    system = problems.left_system(problems.cart_pendulum(), 0.1, 100)
+    cost = TrackingCost((np.array(r["Xref"]), np.array(r["Uref"])), r["Q"], r["R"])
+    start = (np.array(r["Xinit"]), np.array(r["Uinit"]))
+    two, one = (optimize(system, cost, start, method="quasi", gains=g) for g in ("lqr", "lq"))
+    assert one.converged
+    assert one.cost == pytest.approx(two.cost, abs=1e-5)
+    assert two.problem.sweeps == 2 * len(two.history)
+    assert one.problem.sweeps == len(one.history) + 1
+
+
+# ---- the result
+
+
+def test_result(swing, tmp_path):
+    system, cost, start = swing
+    rows = []
+    result = optimize(system, cost, start, callback=lambda row, X, U: rows.append((row, X.shape, U.shape)))
+    assert [r for r, _, _ in rows] == list(result.history)
+    assert result.X.shape == (101, 2)
+    assert result.gains.shape == (100, 1, 2)
+    assert result.trajectory.q.shape == (101, 1)
+    text = result.summary()
+    assert "converged" in text
+    assert "newton" in text
+    assert len(text.splitlines()) == len(result.history) + 2
+    assert all(a.cost > b.cost for a, b in zip(result.history, result.history[1:], strict=False))
+    # the gains keep the system on the motion
+    X = result.X[0] + [0.1, 0.1]
+    for k in range(100):
+        X = system.f(X, result.U[k] - result.gains[k] @ (X - result.X[k]), k)
+    assert np.abs(X - result.X[-1]).max() < 1e-2
+
+
+def test_figures(swing):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    result = optimize(*swing)
+    assert len(result.plot_convergence().axes) == 2
+    figure = result.descent_plot("quasi", X=swing[2][0], U=swing[2][1], points=8)
+    assert len(figure.axes[0].lines) == 4
+    plt.close("all")
+
+
+def test_checkpoint_and_resume(swing, tmp_path):
+    system, cost, start = swing
+    whole = optimize(system, cost, start)
+    file = tmp_path / "run.npz"
+    first = optimize(system, cost, start, max_iterations=5, checkpoint=file)
+    assert first.status == "iterations"
+    again = optimize(system, cost, file)
+    assert again.converged
+    assert again.cost == pytest.approx(whole.cost, abs=1e-9)
+    assert [r.index for r in again.history] == list(range(len(again.history)))
+    assert [r.method for r in again.history] == [r.method for r in whole.history]
+    result_file = tmp_path / "result.npz"
+    whole.save(result_file)
+    assert optimize(system, cost, result_file).iterations == whole.iterations
+    with np.load(file, allow_pickle=False) as z:
+        assert z["X"].shape == (101, 2)
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="not a checkpoint"):
+        optimize(system, cost, tmp_path / "bad.npz")
+
+
+def test_interrupt_keeps_the_best(swing):
+    def stop(row, X, U):
+        if row.index == 6:
+            raise KeyboardInterrupt
+
+    result = optimize(*swing, callback=stop)
+    assert result.status == "interrupted"
+    assert "iteration 6" in result.reason
+    assert result.cost < result.history[6].cost
+    assert result.cost == pytest.approx(result.problem.value(result.X, result.U))
+
+
+def test_progress_only_on_a_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with _progress(None) as show:
+        assert show is None
+    with _progress(True) as show:
+        assert show is not None
+
+
+# ---- free start, user costs, bounds
+
+
+def test_free_start():
+    """A pendulum without torque that must be upright at the end: only its initial momentum can do it."""
+    system = problems.left_system(problems.pendulum(), 0.05, 20)
+    cost = (
+        TrackingCost({}, 0.0, 1e3)
+        + TerminalCost({"theta": 1.0}, {"theta": 1e4})
+        + TrackingCost({}, {"p_theta": 1e-3}, 0.0)
+    )
+    start = (np.zeros((21, 2)), np.zeros((20, 1)))
+    result = optimize(system, cost, start, free_start=["p_theta"])
+    assert result.converged
+    assert result.X[0, 0] == 0.0
+    assert result.X[-1, 0] == pytest.approx(1.0, abs=1e-3)
+    assert np.abs(result.U).max() < 1e-2
+    with pytest.raises(ValueError, match="unknown state 'speed'"):
+        optimize(system, cost, start, free_start=["speed"])
+
+
+def test_expression_of_a_frame_position():
+    """Bring the bob to a height by torque: the optimum is the pose with that height."""
+    system = problems.left_system(problems.pendulum(), 0.05, 40)
+    cost = ExpressionCost(
+        stage=lambda s: 1e-3 * s["torque"] ** 2,
+        terminal=lambda s: 100 * (s.position("bob")[1] - s["height"]) ** 2 + s["p_theta"] ** 2,
+        parameters={"height": 0.5},
+    )
+    theta = 0.2 * np.ones((40, 1))
+    start = (system.simulate([0.0, 0.0], theta), theta)
+    result = optimize(system, cost, start)
+    assert result.converged
+    assert -np.cos(result.X[-1, 0]) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("bound_method", ["barrier", "lagrangian"])
+def test_input_bounds(bound_method):
+    r = problems.reference("cart_pend.json")
+    system = problems.left_system(problems.cart_pendulum(), 0.1, 100)
+    cost = TrackingCost((np.array(r["Xref"]), np.array(r["Uref"])), r["Q"], r["R"])
+    start = (np.array(r["Xinit"]), np.array(r["Uinit"]))
+    free = optimize(system, cost, start)
+    limit = 0.6 * np.abs(free.U).max()
+    result = optimize(
+        system, cost, start, bounds={"force": (-limit, limit)}, bound_method=bound_method, max_iterations=500
+    )
+    assert result.converged, result.reason
+    assert np.abs(result.U).max() <= limit * (1 + 1e-6)
+    assert np.abs(result.U).max() > 0.99 * limit
+    assert result.cost > free.cost
+
+
+def test_bounds_agree_and_state_bounds():
+    system = problems.left_system(problems.pendulum(), 0.1, 30)
+    cost = TrackingCost({"theta": 1.0}, {"theta": 10.0, "p_theta": 0.1}, 1.0)
+    start = (np.zeros((31, 2)), np.zeros((30, 1)))
+    free = optimize(system, cost, start)
+    high = 0.8 * free.X[:, 0].max()
+    results = [
+        optimize(system, cost, start, bounds={"theta": (None, high)}, bound_method=m, max_iterations=500)
+        for m in ("barrier", "lagrangian")
+    ]
+    for r in results:
+        assert r.converged, r.reason
+        assert r.X[:, 0].max() <= high * (1 + 2e-6)
+    assert results[0].cost == pytest.approx(results[1].cost, rel=1e-3)
+    with pytest.raises(ValueError, match="unknown name 'speed'"):
+        optimize(system, cost, start, bounds={"speed": (0, 1)})
+    with pytest.raises(ValueError, match="is not below"):
+        optimize(system, cost, start, bounds={"torque": (1, 0)})
+
+
+# ---- wrong input
+
+
+def test_mistakes(swing):
+    system, cost, (X, U) = swing
+    with pytest.raises(ValueError, match="unknown method 'fast'"):
+        optimize(system, cost, (X, U), method="fast")
+    with pytest.raises(ValueError, match="start X has shape"):
+        optimize(system, cost, (X[1:], U))
+    bad = X.copy()
+    bad[7, 1] = np.nan
+    with pytest.raises(ValueError, match="start X is not finite at step 7, 'p_theta'"):
+        optimize(system, cost, (bad, U))
+    with pytest.raises(ValueError, match="reference Xd is not finite at step 7"):
+        optimize(system, TrackingCost((bad, U), 1.0, 1.0), (X, U))
+    with pytest.raises(ValueError, match="gains must be"):
+        optimize(system, cost, (X, U), gains="none")
+    with pytest.raises(ValueError, match="tolerance must be positive"):
+        optimize(system, cost, (X, U), tolerance=0.0)
+    with pytest.raises(ValueError, match="Search needs"):
+        Search(shrink=1.5)
+
+
+def test_infeasible_start_is_projected(swing):
+    system, cost, (X, U) = swing
+    curve = X + 0.3 * np.sin(np.arange(101) / 10)[:, None]
+    result = optimize(system, cost, (curve, U), max_iterations=0)
+    for k in range(100):
+        np.testing.assert_allclose(system.f(result.X[k], result.U[k], k), result.X[k + 1], atol=1e-8)
+    assert result.status == "iterations"
+
+
+def test_start_that_cannot_be_projected(swing):
+    system, cost, (X, U) = swing
+    wild = X.copy()
+    wild[0, 1] = 1e300
+    with pytest.raises(da.ConvergenceError, match="the start is not a motion"):
+        optimize(system, cost, (wild, U))
+
+
+def test_unbounded_cost():
+    system = problems.left_system(problems.cart_pendulum(), 0.1, 20)
+    cost = TrackingCost({}, 0.0, -1.0)
+    start = (np.tile([0.0, 0.0, 0.0, 0.0], (21, 1)), np.ones((20, 1)) * 0.1)
+    result = optimize(system, cost, (system.simulate(start[0][0], start[1]), start[1]), max_iterations=2000)
+    assert result.status in ("unbounded", "stalled")
+    assert result.cost < 0
+    assert np.isfinite(result.X).all()
+
+
+def test_no_descent_direction_is_an_error():
+    system = problems.left_system(problems.pendulum(), 0.1, 5)
+
+    class Weird:
+        def values(self, X, U):
+            return np.zeros(len(X))
+
+        def gradient(self, X, U):
+            return np.zeros_like(X), np.full_like(U, np.nan)
+
+        def hessian(self, X, U):
+            raise AssertionError
+
+    with pytest.raises(ValueError, match="gradient of the cost is not finite"):
+        optimize(system, Weird(), (np.zeros((6, 2)), np.zeros((5, 1))))
+
+
+def test_not_stabilizable():
+    """A free inverted pendulum beside a driven one: nothing can stabilize it, and the result says what happened."""
+    model = da.Model(
+        [
+            da.tx("a", name="cart", mass=1.0),
+            da.rz("b", da.ty(1.0, name="top", mass=1.0)),
+        ],
+        [da.Gravity((0, -9.8, 0)), da.ConfigForce("a", "push")],
+    )
+    system = problems.left_system(model, 0.05, 400)
+    X = np.zeros((401, 4))
+    X[:, 1] = 1e-9
+    U = np.zeros((400, 1))
+    cost = TrackingCost({"a": 1.0}, 1.0, 1.0)
+    try:
+        result = optimize(system, cost, (X, U))
+    except da.ConvergenceError as error:
+        assert "project" in str(error) or "controllable" in str(error)
+    else:
+        assert result.status in ("converged", "stalled")
+        assert np.isfinite(result.X).all()
+        assert result.cost <= result.history[0].cost
