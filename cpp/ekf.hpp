@@ -149,7 +149,7 @@ struct EkfGroup {
   }
 
   // measurement of state k for all lanes; missing entries and refused measurements get a zero gain
-  void update(int k, const int* trial, IVec& good) {
+  void update(int k, const int* trial, int lanes, IVec& good) {
     IVec have[64];
     Lanes count = Lanes(0.0);
     for (int i = 0; i < nz; ++i) {
@@ -205,8 +205,8 @@ struct EkfGroup {
       for (int n = 0; n <= nz; ++n) limit = select(le(count, Lanes(n + 0.5)) & lt(Lanes(n - 0.5), count), Lanes(e.gate[n]), limit);
       IVec inside = le(length, limit);
       if (e.refused)
-        for (int l = 0; l < kWidth; ++l)
-          if (use[l] && !inside[l]) ++e.refused[trial[l]];
+        for (int l = 0; l < lanes; ++l)
+          if (use[l] && good[l] && !inside[l]) ++e.refused[trial[l]];
       use = use & inside;
     }
     // K = G S^-1, row by row
@@ -285,7 +285,7 @@ struct EkfGroup {
     for (int i = 0; i < nx * nx; ++i) P[i] = Lanes(e.P0[i]);
     for (int i = 0; i < nd; ++i) inc[i] = Lanes(e.steps > 0 && !e.euler ? e.X[nx + i] - e.X[i] : 0.0);
     for (int c = 0; c < M.nc; ++c) w.lam[c] = Lanes(0.0);
-    update(0, trial, good);
+    update(0, trial, lanes, good);
     for (int l = 0; l < lanes; ++l)
       if (!good[l]) e.status[trial[l]] = 1;
     record(0, trial, lanes, good);
@@ -304,7 +304,7 @@ struct EkfGroup {
       Lanes sum = Lanes(0.0);
       for (int j = 0; j < nx; ++j) sum += x[j] + P[j * nx + j];
       good = good & le(fabs_(sum), Lanes(1e300));
-      update(k + 1, trial, good);
+      update(k + 1, trial, lanes, good);
       for (int l = 0; l < kWidth; ++l) {
         if (good[l]) continue;
         if (before[l] && l < lanes) e.status[trial[l]] = k + 2;
