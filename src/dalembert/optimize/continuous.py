@@ -3,15 +3,13 @@ of trajectory functionals), with which Schultz, Johnson, Murphey compare (Trajec
 mechanics, Figs 9, 10, 12).
 
 The state is x = (q, v), the input u = (forces, accelerations of kinematic variables). Curves are values at time
-nodes; between them cubic splines. The dynamics and their exact first and second derivatives come from the Lagrangian
-written out in CasADi; ordinary differential equations (motion, Riccati, costate) are integrated by RK4 on the nodes
-or by scipy.
+nodes; between them cubic splines. Accelerations and their exact first and second derivatives come from the core;
+ordinary differential equations (motion, Riccati, costate) are integrated by RK4 on the nodes or by scipy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +19,7 @@ from ..errors import ConvergenceError
 from .costs import Array, BoundCost
 from .descent import Direction, IndefiniteModel, Point, _matrix
 
-Curve = Callable[[float], Any]
+Rhs = Callable[[Array, Array], Array]  # (data at a time, y) -> dy/dt
 
 
 class ContinuousSystem:
@@ -39,7 +37,10 @@ class ContinuousSystem:
     """
 
     def __init__(self, model: Any, t: Any, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
+        from ..mechanics import core
+
         self.model = model
+        self._core = core(model)
         self.t = np.asarray(t, dtype=float)
         if self.t.ndim != 1 or len(self.t) < 3 or not (np.diff(self.t) > 0).all():
             raise ValueError("t must be a vector of at least three increasing times")
@@ -59,100 +60,37 @@ class ContinuousSystem:
 
     # ---- the dynamics
 
-    @cached_property
-    def _functions(self) -> Any:
-        """f, its derivatives and contracted second derivatives, from the Euler-Lagrange residual r(x, u, y) = 0 that is
-        linear in y = (accelerations, multipliers)."""
-        import casadi as ca
+    def _split(self, x: Array, u: Array) -> tuple[Array, Array, Array, Array]:
+        nq, nu = self.model.nq, self.model.nu
+        return x[:nq], x[nq:], u[:nu], u[nu:]
 
-        from ..symbolic import Symbolic
-
-        m, s = self.model, Symbolic(self.model)
-        nq, nd, nk, nc = m.nq, m.nd, m.nk, m.nc
-        a, lam, ak = ca.SX.sym("a", nd), ca.SX.sym("lam", nc), ca.SX.sym("ak", nk)
-        acc = ca.vertcat(a, ak)
-        x, u, y = ca.vertcat(s.q, s.v), ca.vertcat(s.u, ak), ca.vertcat(a, lam)
-        L = s.lagrangian()
-        momentum = ca.gradient(L, s.v)
-        r = ca.jtimes(momentum, s.v, acc) + ca.jtimes(momentum, s.q, s.v) - ca.gradient(L, s.q) - s.force()
-        r = r[:nd, 0]
-        if nc:
-            h = s.h()
-            rate = ca.jtimes(h, s.q, s.v)
-            r = ca.vertcat(
-                r - ca.jacobian(h, s.q)[:, :nd].T @ lam, ca.jtimes(rate, s.q, s.v) + ca.jtimes(rate, s.v, acc)
-            )
-        J = ca.jacobian(r, y)
-        r0 = ca.substitute(r, y, ca.SX.zeros(y.numel()))
-        parts = ca.Function("parts", [x, u], [ca.densify(J), ca.densify(r0)])
-        out = ca.vertcat(s.v, a, ak)
-        z, mu = ca.SX.sym("z", self.nx), ca.SX.sym("mu", nd + nc)
-        xu = ca.vertcat(x, u)
-        both = ca.vertcat(xu, y)
-        W = ca.dot(z, out) + ca.dot(mu, r)
-        first = ca.Function("first", [x, u, y], [ca.densify(ca.jacobian(r, xu)), ca.densify(J)])
-        second = ca.Function("second", [x, u, y, z, mu], [ca.densify(ca.hessian(W, both)[0])])
-        # the whole closed-loop RK4 step, so that a projection is one call
-        X, U, V = ca.MX.sym("X", self.nx), ca.MX.sym("U", self.nu), ca.MX.sym("V", self.nx)
-        Jm, rm = parts(X, U)
-        ym = -ca.solve(Jm, rm)
-        f = ca.Function("f", [X, U], [ca.vertcat(X[nq:, 0], ym[:nd, 0], U[m.nu :, 0])])
-        data = ca.MX.sym("d", 1 + 3 * (self.nx + self.nu + self.nu * self.nx))
-        n, k = self.nx, self.nu
-        size = n + k + k * n
-
-        def feedback(x: Any, part: int) -> Any:
-            d = data[1 + part * size : 1 + (part + 1) * size]
-            K = ca.reshape(d[n + k :], n, k).T
-            return d[n : n + k] - K @ (x - d[:n])
-
-        step = data[0]
-        k1 = f(V, feedback(V, 0))
-        k2 = f(V + step / 2 * k1, feedback(V + step / 2 * k1, 1))
-        k3 = f(V + step / 2 * k2, feedback(V + step / 2 * k2, 1))
-        k4 = f(V + step * k3, feedback(V + step * k3, 2))
-        rk4 = ca.Function("rk4", [V, data], [V + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)])
-        return SimpleNamespace(parts=parts, first=first, second=second, f=f, roll=rk4.mapaccum(self.steps))
-
-    def f(self, x: Any, u: Any) -> Array:
+    def f(self, x: Array, u: Array) -> Array:
         """dx/dt (nx,)."""
-        return np.asarray(self._functions.f(x, u)).ravel()
-
-    def _solve(self, X: Array, U: Array) -> tuple[Array, Array, Array]:
-        """y, dr/d(x, u), dr/dy at every node."""
-        count, fn = len(X), self._functions
-        ny = self.model.nd + self.model.nc
-        J, r0 = fn.parts.map(count)(X.T, U.T)
-        J = np.asarray(J).reshape(ny, count, ny).transpose(1, 0, 2)
-        Y = -np.linalg.solve(J, np.asarray(r0).T[:, :, None])[:, :, 0]
-        rxu, _ = fn.first.map(count)(X.T, U.T, Y.T)
-        return Y, np.asarray(rxu).reshape(ny, count, self.nx + self.nu).transpose(1, 0, 2), J
+        q, v, forces, kinematic = self._split(x, u)
+        ddq, _, ok = self._core.acceleration(q, v, forces, kinematic)
+        if not ok:
+            raise ConvergenceError("the accelerations are not determined: singular mass matrix or constraints")
+        return np.concatenate([v, ddq])
 
     def linearize_trajectory(self, X: Array, U: Array) -> tuple[Array, Array]:
         """A (n, nx, nx), B (n, nx, nu) of dx/dt at the nodes."""
-        n, nq, nd = self.nx, self.model.nq, self.model.nd
-        _, rxu, J = self._solve(X, U)
-        dy = -np.linalg.solve(J, rxu)
+        n, nq, nd, nk = self.nx, self.model.nq, self.model.nd, self.model.nk
         full = np.zeros((len(X), n, n + self.nu))
         full[:, np.arange(nq), nq + np.arange(nq)] = 1.0
-        full[:, nq : nq + nd] = dy[:, :nd]
-        if self.model.nk:
-            i = np.arange(self.model.nk)
-            full[:, nq + nd + i, n + self.model.nu + i] = 1.0
+        full[:, nq + nd + np.arange(nk), n + self.model.nu + np.arange(nk)] = 1.0
+        for k in range(len(X)):
+            full[k, nq : nq + nd] = self._core.acceleration_first(*self._split(X[k], U[k]))[2]
         return np.ascontiguousarray(full[:, :, :n]), np.ascontiguousarray(full[:, :, n:])
 
     def second_order_trajectory(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
         """Second derivatives of z.f at the nodes: blocks xx, xu, uu."""
-        n, na, nq, nd = self.nx, self.nx + self.nu, self.model.nq, self.model.nd
-        count = len(X)
-        Y, rxu, J = self._solve(X, U)
-        oy = np.zeros((count, Y.shape[1]))
-        oy[:, :nd] = Z[:, nq : nq + nd]
-        mu = -np.linalg.solve(J.transpose(0, 2, 1), oy[:, :, None])[:, :, 0]
-        T = np.concatenate([np.broadcast_to(np.eye(na), (count, na, na)), -np.linalg.solve(J, rxu)], axis=1)
-        H = np.asarray(self._functions.second.map(count)(X.T, U.T, Y.T, Z.T, mu.T))
-        size = T.shape[1]
-        H = T.transpose(0, 2, 1) @ H.reshape(size, count, size).transpose(1, 0, 2) @ T
+        n, nq, nd = self.nx, self.model.nq, self.model.nd
+        H = np.array(
+            [
+                np.einsum("iaj,a->ij", self._core.acceleration_second(*self._split(X[k], U[k]))[0], Z[k, nq : nq + nd])
+                for k in range(len(X))
+            ]
+        )
         return H[:, :n, :n].copy(), H[:, :n, n:].copy(), H[:, n:, n:].copy()
 
     # ---- motions
@@ -161,18 +99,13 @@ class ContinuousSystem:
         """Closed loop u = U - K (x - X) from x(0) = X[0]; raises ConvergenceError if the motion is not finite."""
         n, k, N = self.nx, self.nu, self.steps
         curve = np.hstack([X, U, K.reshape(N + 1, k * n)])
-        if self.integrator == "rk4":
-            half = _half(self.t, curve)
-            data = np.hstack([self.dt[:, None], half[0:-2:2], half[1::2], half[2::2]])
-            Xp = np.vstack([X[:1], np.asarray(self._functions.roll(X[0], data.T)).T])
-        else:
-            spline, f = _spline(self.t, curve), self._functions.f
 
-            def closed(t: float, x: Array) -> Array:
-                c = spline(t)
-                return np.asarray(f(x, c[n : n + k] - c[n + k :].reshape(k, n) @ (x - c[:n]))).ravel()
+        def closed(c: Array, x: Array) -> Array:
+            if not np.abs(x).max() < 1e10:
+                raise ConvergenceError("the motion leaves all bounds")
+            return self.f(x, c[n : n + k] - c[n + k :].reshape(k, n) @ (x - c[:n]))
 
-            Xp = self._ivp(closed, self.t, X[0])
+        Xp = self._integrate(closed, curve, X[0])
         if not np.isfinite(Xp).all() or np.abs(Xp).max() > 1e10:
             raise ConvergenceError("the motion leaves all bounds")
         return Xp, U - np.matmul(K, (Xp - X)[:, :, None])[:, :, 0]
@@ -194,40 +127,39 @@ class ContinuousSystem:
         result: Array = np.ascontiguousarray(solution.y.T)
         return result
 
-    def integrate(
-        self, rhs: Callable[[Array, Array], Array], data: Array, y0: Array, *, backward: bool = False
-    ) -> Array:
-        """Integrate dy/dt = rhs(data(t), y) along a curve (N+1, ...) given at the nodes; values at the nodes."""
-        t = self.t
-        flat = data.reshape(len(t), -1)
-        if self.integrator == "rk4":
-            half = _half(t, flat)
-            out = np.empty((len(t), *y0.shape))
-            order = range(self.steps)
-            sign = 1
-            if backward:
-                order, sign = range(self.steps, 0, -1), -1
-            out[order[0]] = y = y0
-            for i in order:
-                h = sign * self.dt[i if not backward else i - 1]
-                d0, d1, d2 = half[2 * i], half[2 * i + sign], half[2 * i + 2 * sign]
-                k1 = rhs(d0, y)
-                k2 = rhs(d1, y + h / 2 * k1)
-                k3 = rhs(d1, y + h / 2 * k2)
-                k4 = rhs(d2, y + h * k3)
-                out[i + sign] = y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-                if not np.isfinite(y).all():
-                    raise IndefiniteModel(f"an equation along the motion diverges at t = {t[i]:.4g}")
-            return out
-        spline = _spline(t, flat)
+    def integrate(self, rhs: Rhs, data: Array, y0: Array, *, backward: bool = False) -> Array:
+        """Integrate dy/dt = rhs(data(t), y) along a curve (N+1, n) given at the nodes; values at the nodes."""
         try:
-            solution = self._ivp(
-                lambda time, y: rhs(spline(time), y.reshape(y0.shape)).ravel(), t[::-1] if backward else t, y0.ravel()
-            )
+            y = self._integrate(rhs, data, y0, backward)
         except ConvergenceError as error:
             raise IndefiniteModel(str(error)) from None
-        solution = solution.reshape(len(t), *y0.shape)
-        return solution[::-1] if backward else solution
+        if not np.isfinite(y).all():
+            raise IndefiniteModel("an equation along the motion diverges")
+        return y
+
+    def _integrate(self, rhs: Rhs, data: Array, y0: Array, backward: bool = False) -> Array:
+        t = self.t
+        if self.integrator != "rk4":
+            spline = _spline(t, data)
+            flat = self._ivp(
+                lambda time, y: rhs(spline(time), y.reshape(y0.shape)).ravel(), t[::-1] if backward else t, y0.ravel()
+            )
+            y = flat.reshape(len(t), *y0.shape)
+            return y[::-1] if backward else y
+        half = _half(t, data)
+        steps = np.diff(t)
+        if backward:
+            half, steps = half[::-1], -steps[::-1]
+        out = np.empty((len(t), *y0.shape))
+        out[0] = y = y0
+        with np.errstate(all="ignore"):
+            for i, h in enumerate(steps):
+                k1 = rhs(half[2 * i], y)
+                k2 = rhs(half[2 * i + 1], y + h / 2 * k1)
+                k3 = rhs(half[2 * i + 1], y + h / 2 * k2)
+                k4 = rhs(half[2 * i + 2], y + h * k3)
+                out[i + 1] = y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return out[::-1] if backward else out
 
     def trajectory(self, X: Array, U: Array) -> Any:
         """The motion as plain arrays by name: namespace with t, q, v, u."""

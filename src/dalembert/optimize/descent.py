@@ -122,9 +122,7 @@ class Discrete:
 
     def costate(self, p: Point) -> Array:
         """Costate of the projection, (N+1, nx)."""
-        g = p.lx.copy()
-        g[:-1] -= np.matmul(p.K.swapaxes(1, 2), p.lu[:, :, None])[:, :, 0]
-        return sweep_back(p.A - np.matmul(p.B, p.K), g)
+        return sweep_back(p.A, p.B, p.K, p.lx, p.lu)
 
     def model(self, p: Point, method: str, scale: float = 1.0) -> Hessian:
         """Q (N+1, nx, nx), S (N, nx, nu) or None, R (N, nu, nu) of the quadratic model; `scale` of the second-order
@@ -237,25 +235,28 @@ def _rollout(A: Array, B: Array, lq: LQ, start: Array) -> tuple[Array, Array]:
     return dX, dU
 
 
-def sweep_back(M: Array, g: Array) -> Array:
-    """z_N = g_N, z_k = M_k' z_{k+1} + g_k: (N+1, n).
+def sweep_back(A: Array, B: Array, K: Array, lx: Array, lu: Array) -> Array:
+    """z_N = lx_N, z_k = lx_k - K_k'lu_k + (A_k - B_k K_k)' z_{k+1}: (N+1, n).
 
-    >>> sweep_back(np.full((2, 1, 1), 2.0), np.ones((3, 1)))[:, 0]
+    >>> A, B, K = np.full((2, 1, 1), 2.0), np.ones((2, 1, 1)), np.zeros((2, 1, 1))
+    >>> sweep_back(A, B, K, np.ones((3, 1)), np.zeros((2, 1)))[:, 0]
     array([7., 3., 1.])
     """
-    N, n, _ = M.shape
+    N, n, _ = A.shape
     if n > 12:  # large matrices: the time of a loop over the steps is that of its products
         out = np.empty((N + 1, n))
-        z = out[N] = g[N]
+        z = out[N] = lx[N]
         for k in reversed(range(N)):
-            z = out[k] = z @ M[k] + g[k]
+            z = out[k] = lx[k] + z @ A[k] - (lu[k] + z @ B[k]) @ K[k]
         return out
-    # small ones: one solve with the unit lower triangular band matrix that has -M_k below its diagonal blocks
+    # small ones: one solve with the unit lower triangular band matrix that has -(A - B K) below its diagonal blocks
     from scipy.linalg.blas import dtbsv
 
+    g = lx.copy()
+    g[:-1] -= np.matmul(lu[:, None, :], K)[:, 0]
     band = np.zeros((2 * n, N + 1, n))
     row, column = np.divmod(np.arange(n * n), n)
-    band[n + row - column, :N, column] = -M.reshape(N, n * n).T
+    band[n + row - column, :N, column] = (np.matmul(B, K) - A).reshape(N, n * n).T
     flat = band.reshape(2 * n, (N + 1) * n)
     return dtbsv(2 * n - 1, flat, g.ravel(), lower=1, trans=1, diag=1).reshape(N + 1, n)
 

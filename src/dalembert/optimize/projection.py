@@ -209,6 +209,7 @@ class _Outcome:
 def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Search, may_step: bool) -> _Outcome:
     """Choose a direction and follow it; an outcome with a status ends the optimization."""
     tried: list[_Outcome] = []
+    uphill: Direction | None = None
     for name, scale in _candidates(method):
         # in "auto" a shortened Newton step is compared with Gauss-Newton's; otherwise any decrease will do
         if any(o.step == 1.0 for o in tried) or (
@@ -219,10 +220,11 @@ def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Sear
             d = problem.direction(p, name, scale)
         except IndefiniteModel:
             continue
-        if d.slope > 0:
-            continue  # rounding in a nearly singular model
         if abs(d.slope) < tolerance:
             return _Outcome(d, status="converged", reason=f"|Dg.d| = {abs(d.slope):.3g} is below {tolerance:g}")
+        if d.slope > 0:
+            uphill = d  # a minimum of a model never lies uphill: rounding, or errors of the integration
+            continue
         if not may_step:
             return _Outcome(d, status="iterations", reason="the limit of iterations is reached")
         tried.append(_search(problem, p, d, search))
@@ -231,6 +233,9 @@ def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Sear
         best = min(done, key=lambda o: o.value)
         best.trials, best.failed = sum(o.trials for o in tried), sum(o.failed for o in tried)
         return best
+    if not tried and uphill is not None:
+        reason = f"the slope {uphill.slope:.3g} has the wrong sign: no more accuracy is left"
+        return _Outcome(uphill, status="stalled", reason=reason)
     if not tried:
         raise ConvergenceError(
             "no descent direction exists: every quadratic model is indefinite or the Riccati sweep overflows",
