@@ -175,3 +175,192 @@ def test_massless_joints_can_be_prescribed():
     model = formats.load(path, massless="kinematic")
     assert "RThumb3" in model.kinematic
     assert "RHipPitch" in model.dynamic
+
+
+# ---- joints and elements of a small robot, and writing
+
+SMALL = """<robot name="small">
+  <material name="grey"><color rgba="0.5 0.5 0.5 1"/></material>
+  <link name="base"><visual><geometry><box size="1 1 0.1"/></geometry><material name="grey"/></visual></link>
+  <link name="upper">
+    <inertial><origin xyz="0 0 0.5" rpy="0.1 0.2 0.3"/><mass value="1.5"/>
+      <inertia ixx="0.1" ixy="0.01" ixz="0" iyy="0.2" iyz="0" izz="0.25"/></inertial>
+    <visual><origin xyz="0 0 0.5" rpy="0 1.5707963267948966 0"/><geometry><mesh filename="a.stl"/></geometry></visual>
+  </link>
+  <link name="lower"><inertial><mass value="1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>
+  <link name="finger"><inertial><mass value="0.1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>
+  <link name="puck"><inertial><mass value="0.1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>
+  <link name="ball"><inertial><mass value="0.1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>
+  <link name="tool"/>
+  <joint name="shoulder" type="revolute">
+    <parent link="base"/><child link="upper"/><origin xyz="0 0 0.1" rpy="0 1.5707963267948966 1"/><axis xyz="1 2 3"/>
+    <limit lower="-1" upper="1" effort="10" velocity="1"/><dynamics damping="0.1" friction="0"/>
+  </joint>
+  <joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/><axis xyz="0 -1 0"/></joint>
+  <joint name="grip" type="prismatic"><parent link="lower"/><child link="finger"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="1" effort="10" velocity="1"/><mimic joint="elbow" multiplier="0.5" offset="0.1"/></joint>
+  <joint name="slide" type="planar"><parent link="base"/><child link="puck"/><axis xyz="0 1 1"/></joint>
+  <joint name="fly" type="floating"><parent link="base"/><child link="ball"/><dynamics damping="0.2"/></joint>
+  <joint name="mount" type="fixed"><parent link="lower"/><child link="tool"/><origin rpy="0 1 0"/></joint>
+</robot>
+"""
+
+
+def test_every_type_of_joint():
+    model = formats.loads(SMALL, "urdf")
+    assert set(model.dynamic) == {"shoulder", "elbow", "grip"} | {
+        *(f"slide.{v}" for v in ("tx", "ty", "rz")),
+        *(f"fly.{v}" for v in ("tx", "ty", "tz", "rz", "ry", "rx")),
+    }
+    assert model.frame_names == ("world", "base", "upper", "lower", "finger", "tool", "puck", "ball")
+    gravity, damping, relation = model.elements
+    assert gravity == da.Gravity((0, 0, -9.81))
+    assert dict(damping.coefficients) == {
+        "shoulder": 0.1,
+        **{f"fly.{v}": 0.2 for v in ("tx", "ty", "tz", "rz", "ry", "rx")},
+    }
+    assert relation == da.LinearRelation({"grip": 1.0, "elbow": -0.5}, 0.1)
+    base = model.frame_entries[1].frame
+    assert base.visuals == (da.Visual("box", (1, 1, 0.1), color=(0.5, 0.5, 0.5, 1.0)),)
+    forced = formats.loads(SMALL, "urdf", inputs=True, gravity=None, root="free")
+    assert forced.inputs == ("shoulder", "elbow")
+    assert "base.tx" in forced.dynamic
+
+
+def test_axis_and_origin_mean_what_pinocchio_says():
+    """Pose of the moved links at a random configuration, for an oblique axis and a rotated origin."""
+    text = SMALL[: SMALL.index('  <joint name="slide"')] + SMALL[SMALL.index('  <joint name="mount"') :]
+    text = "".join(line for line in text.splitlines(True) if 'name="puck"' not in line and 'name="ball"' not in line)
+    model = formats.loads(text, "urdf")
+    robot = pin.buildModelFromXML(text)
+    q, m, force = pinocchio_mass_and_gravity(robot, model, np.random.default_rng(5))
+    ours, ours_force = mass_and_gravity(model, q)
+    assert np.abs(ours - m).max() < 1e-12
+    assert np.abs(ours_force - force).max() < 1e-12
+
+
+def test_planar_joint_moves_in_the_plane_normal_to_its_axis():
+    model = formats.loads(SMALL, "urdf")
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-1, 1, model.nq)
+    g, _ = poses(model, q)
+    puck = g[model.frame_index("puck")]
+    normal = np.array([0, 1, 1]) / np.sqrt(2)
+    assert abs(puck[:3, 3] @ normal) < 1e-15
+    assert np.abs(puck[:3, :3] @ normal - normal).max() < 1e-15
+
+
+def same_mechanics(a, b, rng):
+    q = dict(zip(a.variables, rng.uniform(-1, 1, a.nq), strict=True))
+    (ma, fa), (mb, fb) = (mass_and_gravity(m, [q[v] for v in m.variables]) for m in (a, b))
+    order = [b.index(v) for v in a.variables]
+    assert np.abs(ma - mb[np.ix_(order, order)]).max() < 1e-12 * max(1, np.abs(ma).max())
+    assert np.abs(fa - fb[order]).max() < 1e-12 * max(1, np.abs(fa).max())
+    ga, gb = (poses(m, [q[v] for v in m.variables])[0] for m in (a, b))
+    for name in a.frame_names:
+        assert np.abs(ga[a.frame_index(name)] - gb[b.frame_index(name)]).max() < 1e-12
+
+
+def visuals(model):
+    return [(v.kind, v.size, v.color, v.mesh) for e in model.frame_entries[1:] for v in e.frame.visuals]
+
+
+def test_written_back():
+    model = formats.loads(SMALL, "urdf")
+    again = formats.loads(formats.dumps(model, "urdf"), "urdf")
+    assert again.frame_names == model.frame_names
+    assert again.variables == model.variables
+    assert set(again.elements) == set(model.elements)
+    assert visuals(again) == visuals(model)
+    same_mechanics(model, again, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("name", PUBLIC[::4])
+def test_public_robot_written_back(name):
+    if not (ROBOTS / name).exists():
+        pytest.skip("example-robot-data is not installed")
+    model = formats.load(ROBOTS / name)
+    again = formats.loads(formats.dumps(model, "urdf"), "urdf")
+    assert again.variables == model.variables
+    assert again.elements == model.elements
+    same_mechanics(model, again, np.random.default_rng(2))
+
+
+def test_any_tree_written():
+    """Unnamed frames, several motions between links, constant frames, a translation behind a joint."""
+    from dalembert import rx, ry, rz, tx, ty, tz
+
+    model = da.Model(
+        [
+            rx(
+                "a",
+                tz(-0.5, mass=1.0, inertia=(1, 2, 2)),
+                tx(0.3, ry("b", rz(0.4, tz("c", ty(0.1, name="end", mass=2.0, com=(0.1, 0, 0)))))),
+            ),
+            da.planar("p", tz(0.2, name="puck", mass=1.0)),
+        ],
+        [da.Gravity((0, 0, -9.81)), da.Damping(0.1, {"b": 0.0})],
+        "tree",
+    )
+    again = formats.loads(formats.dumps(model, "urdf"), "urdf")
+    assert set(again.variables) == set(model.variables)
+    assert dict(again.elements[1].coefficients) == {v: 0.1 for v in model.variables if v != "b"}
+    same_mechanics(model, again, np.random.default_rng(3))
+
+
+@pytest.mark.parametrize(
+    ("element", "says"),
+    [
+        (da.Gravity((0, 0, -1)), "assume gravity"),
+        (da.ConfigForce("x", "u"), "ConfigForce(x): URDF cannot say this"),
+        (da.ConfigSpring("x", 1.0), "ConfigSpring(x)"),
+    ],
+)
+def test_what_urdf_cannot_say(element, says):
+    with pytest.raises(da.ModelError) as caught:
+        formats.dumps(da.Model([da.tx("x", mass=1.0)], [element]), "urdf")
+    assert says in str(caught.value)
+    for frame in (da.tx(da.Kinematic("x"), name="a"), da.rx("x", name="a", mass=1.0, pitch=0.1)):
+        with pytest.raises(da.ModelError, match="frame 'a'"):
+            formats.dumps(da.Model([frame]), "urdf")
+
+
+# (text, what the message says)
+BROKEN = [
+    ("<sdf/>", "starts with <robot>"),
+    ("<robot><link/></robot>", "<link> needs the attribute name"),
+    ('<robot><link name="a"/><link name="a"/></robot>', "two links are called 'a'"),
+    ('<robot><link name="a"/><link name="b"/></robot>', "several root links: 'a', 'b'"),
+    (
+        '<robot><link name="a"/><joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>',
+        "unknown link 'b'",
+    ),
+    (
+        '<robot><link name="a"/><joint name="j" type="fixed"><parent link="a"/><child link="a"/></joint></robot>',
+        "form a ring",
+    ),
+    (
+        '<robot><link name="a"/><joint name="j" type="fixed"><child link="a"/></joint></robot>',
+        "joint 'j' has no <parent>",
+    ),
+    (SMALL.replace("continuous", "wobbly"), "type 'wobbly' is not one of"),
+    (SMALL.replace('xyz="1 2 3"', 'xyz="0 0 0"'), "joint 'shoulder': the axis is zero"),
+    (SMALL.replace('xyz="1 2 3"', 'xyz="1 2"'), "xyz needs 3 numbers, got 2"),
+    (SMALL.replace('<mass value="1.5"/>', '<mass value="-1.5"/>'), "link 'upper': negative mass -1.5"),
+    (SMALL.replace('<mass value="1.5"/>', '<mass value="nan"/>'), "not finite"),
+    (SMALL.replace('ixx="0.1" ixy', 'ixx="-0.1" ixy'), "'upper': inertia"),
+    (SMALL.replace('<mimic joint="elbow"', '<mimic joint="elbo"'), "joint 'grip' mimics 'elbo'"),
+    (SMALL.replace('<mimic joint="elbow"', '<mimic joint="grip"'), "mimics itself"),
+    (
+        SMALL.replace('link="base"/><child link="puck"', 'link="base"/><child link="ball"'),
+        "link 'ball' has two parents",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), BROKEN)
+def test_broken_robot(text, says):
+    with pytest.raises(da.ModelError) as caught:
+        formats.loads(text, "urdf")
+    assert says in str(caught.value)
+    assert caught.value.line is not None

@@ -42,15 +42,14 @@ def from_rpy(rpy: Sequence[float]) -> Array:
 
 
 def to_zyx(r: Array) -> tuple[float, float, float]:
-    """Angles (rz, ry, rx) with r = Rz Ry Rx; at the singularity rx is 0.
+    """Angles (rz, ry, rx) with r = Rz Ry Rx; at the singularity rz is 0.
 
     >>> [round(x, 12) for x in to_zyx(from_rpy((0.1, 0.2, 0.3)))]
     [0.3, 0.2, 0.1]
     """
-    sy = math.hypot(r[0, 0], r[1, 0])
-    if sy > 1e-9:
-        return math.atan2(r[1, 0], r[0, 0]), math.atan2(-r[2, 0], sy), math.atan2(r[2, 1], r[2, 2])
-    return math.atan2(-r[0, 1], r[1, 1]), math.atan2(-r[2, 0], sy), 0.0
+    yaw = math.atan2(r[1, 0], r[0, 0]) if max(abs(r[0, 0]), abs(r[1, 0])) > 1e-12 else 0.0
+    rest = rotation(2, -yaw) @ r  # what yaw lost near the singularity, the other two angles pick up
+    return yaw, math.atan2(-rest[2, 0], rest[0, 0]), math.atan2(-rest[1, 2], rest[1, 1])
 
 
 def from_quaternion(q: Sequence[float]) -> Array:

@@ -47,7 +47,8 @@ class Wrong(Exception):
 
     def __init__(self, reason: str, place: tuple[int, int], culprit: str | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.place, self.culprit = reason, place, culprit
+        self.reason = reason if len(reason) <= 300 else reason[:297] + "..."
+        self.place, self.culprit = place, culprit
 
 
 # ---- text -> nodes -------------------------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ _TOKEN = re.compile(
         (?P<string> "(?:[^"\\]|\\.)*" | \u201c[^\u201c\u201d"]*\u201d ) | (?P<atom> [^\s()";\u201c\u201d]+ )""",
     re.VERBOSE | re.DOTALL,
 )
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")  # no digit can belong to two parts: linear time
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
