@@ -77,9 +77,9 @@ def export_gif(
 ) -> Path:
     """Write an animated GIF of one or several trajectories; returns the path.
 
-    `speed` 2 plays twice as fast; `size` is in pixels; `plot` adds the energy with a cursor in time under the scene;
-    `trail` (s) draws the recent paths of the masses. Motions that would need more than `max_frames` pictures are played
-    with larger steps in time.
+    `speed` 2 plays twice as fast; `size` is in pixels; `plot` adds the energy with a cursor in time under the scene
+    (if the film is at least 160 pixels high); `trail` (s) draws the recent paths of the masses. Motions that would need
+    more than `max_frames` pictures are played with larger steps in time.
 
     >>> import tempfile
     >>> from dalembert import Model, rx, tz
@@ -178,7 +178,7 @@ def _frames(
         raise ValueError(f"a film of {size[0]} x {size[1]} pixels is too small")
     start, end = min(float(r.t[0]) for r in runs), max(float(r.t[-1]) for r in runs)
     count = min(max(math.floor((end - start) * fps / speed + 1e-9) + 1, 1), max_frames)
-    strip = _Strip(runs, (size[0], round(0.24 * size[1]))) if plot and end > start else None
+    strip = _Strip(runs, (size[0], round(0.24 * size[1]))) if plot and end > start and size[1] >= 160 else None
     stage = _Stage(runs, names, (size[0], size[1] - (strip.size[1] if strip else 0)))
     for t in np.linspace(start, end, count):
         image = stage.draw(float(t), trail)

@@ -540,14 +540,7 @@ def _visual(visual: Visual, index: int) -> Shape:
     pose = visual.pose if visual.pose is not None else _IDENTITY
     color = _triple(visual.color[:3]) if visual.color is not None else None
     alpha = float(visual.color[3]) if visual.color is not None and len(visual.color) > 3 else 1.0
-    need = {"sphere": 1, "box": 3, "cylinder": 2, "capsule": 2, "mesh": 0}.get(visual.kind)
-    if need is None:
-        raise ModelError(f"unknown kind of visual {visual.kind!r}", culprit=visual.kind)
-    if len(visual.size) < need:
-        raise ModelError(f"a visual {visual.kind!r} needs {need} sizes, not {len(visual.size)}", culprit=visual.kind)
-    size = tuple(float(s) for s in visual.size)
-    if visual.kind == "mesh":
-        size = (1.0, 1.0, 1.0) if not size else size * 3 if len(size) == 1 else size
+    size = visual.size or (1.0, 1.0, 1.0)  # a mesh without a scale
     return Shape(visual.kind, index, size, pose, color, "visual", visual.mesh, alpha)
 
 
@@ -561,8 +554,7 @@ def _visual_size(visual: Visual) -> float:
         mesh = load_mesh(visual.mesh or "")
         if mesh is None:
             return 0.0
-        scale = np.array(visual.size or (1.0,)).ravel()
-        return float(np.linalg.norm(np.ptp(mesh[0], axis=0) * scale))
+        return float(np.linalg.norm(np.ptp(mesh[0], axis=0) * np.array(visual.size or (1.0, 1.0, 1.0))))
     if visual.kind == "box":
         return float(np.linalg.norm(visual.size))
     return 2.0 * visual.size[0] + (visual.size[1] if len(visual.size) > 1 else 0.0)

@@ -1,0 +1,260 @@
+"""The live viewer and the exported page in a real browser (Debian's chromium, software WebGL)."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
+
+from dalembert.view import export_html, frame_poses, view
+
+
+def wait_for(page: Any, condition: str, seconds: float = 20.0) -> None:
+    """Until an expression holds in the page. (Playwright's own wait needs eval, which the page forbids.)"""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"never true: {condition}"
+        page.wait_for_timeout(50)
+
+
+def colourful(page: Any, selector: str) -> np.ndarray:
+    """A screenshot of one element as (h, w, 3)."""
+    import io
+
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(page.locator(selector).first.screenshot())).convert("RGB"), dtype=int)
+
+
+def open_file(page: Any, path: Any) -> None:
+    """Open from the disk, with the network cut."""
+    page.context.set_offline(True)
+    page.goto(path.as_uri())
+    wait_for(page, "!!(window.dalembert && window.dalembert.ready)")
+
+
+def until(condition: Any, seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# ---- the exported page ----------------------------------------------------------------------------------------------
+
+
+def test_the_page_plays_from_a_file_without_a_network(page: Any, tmp_path: Any) -> None:
+    path = export_html(swinging(closed_chain()), tmp_path / "page.html")
+    open_file(page, path)
+    wait_for(page, "window.dalembert.time > 0.3")  # it plays by itself
+    page.click("#play")
+    stopped = page.evaluate("dalembert.time")
+    page.wait_for_timeout(300)
+    assert page.evaluate("dalembert.time") == stopped
+    assert page.inner_text("#play") == "Play"
+    page.keyboard.press("Space")
+    wait_for(page, f"window.dalembert.time != {stopped}")
+    assert page.troubles == []
+    assert page.requests_seen == [path.as_uri()]
+
+
+def test_scrub_step_and_keys(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    page.fill("#scrub", "2.0")
+    assert page.evaluate("dalembert.time") == pytest.approx(2.0)
+    page.click("#step")
+    assert page.evaluate("dalembert.time") == pytest.approx(2.02)
+    page.click("#back")
+    page.click("#back")
+    assert page.evaluate("dalembert.time") == pytest.approx(1.98)
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("dalembert.time") == pytest.approx(2.18)
+    page.keyboard.press("End")
+    assert page.evaluate("dalembert.time") == pytest.approx(4.0)
+
+
+def test_the_page_computes_the_same_poses(page: Any, tmp_path: Any) -> None:
+    motion = swinging(everything())
+    open_file(page, export_html(motion, tmp_path / "page.html", autoplay=False))
+    page.evaluate("dalembert.go(1.0)")
+    got = np.array(page.evaluate("dalembert.poses(0)")).reshape(-1, 3, 4)
+    expected = frame_poses(motion.model, motion.q[50])
+    assert motion.t[50] == pytest.approx(1.0)
+    np.testing.assert_allclose(got, expected[:, :3], atol=1e-5)
+
+
+def test_the_scene_is_drawn_and_moves(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    page.wait_for_timeout(400)
+    before = colourful(page, "#gl")
+    blue = (before[..., 2] - before[..., 0] > 60).sum()
+    assert blue > 500  # seven masses in the first colour
+    page.evaluate("dalembert.go(1.3)")
+    page.wait_for_timeout(400)
+    assert np.abs(colourful(page, "#gl") - before).max(axis=2).mean() > 1.0
+    assert page.troubles == []
+
+
+def test_the_camera_turns_and_comes_back(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    home = page.evaluate("[dalembert.cam.yaw, dalembert.cam.pitch, dalembert.cam.distance]")
+    page.mouse.move(300, 300)
+    page.mouse.down()
+    page.mouse.move(400, 340, steps=4)
+    page.mouse.up()
+    page.mouse.wheel(0, 300)
+    wait_for(page, f"dalembert.cam.distance > {home[2]}")
+    turned = page.evaluate("[dalembert.cam.yaw, dalembert.cam.pitch]")
+    assert abs(turned[0] - home[0]) > 0.5
+    assert turned[1] > home[1]
+    page.click("#reset")
+    assert page.evaluate("[dalembert.cam.yaw, dalembert.cam.pitch, dalembert.cam.distance]") == pytest.approx(home)
+
+
+def test_plots_show_curves_with_a_cursor(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    titles = page.eval_on_selector_all(".plot", "all => all.map(x => x.dataset.title)")
+    assert titles == ["Energy", "Constraint violation", "J", "H", "K"]
+    page.wait_for_timeout(300)
+    image = colourful(page, ".plot canvas")
+    assert (image[..., 2] - image[..., 0] > 60).sum() > 150  # the curve
+    dark = lambda im: int(np.argmax((im.max(axis=2) < 150).sum(axis=0)))  # noqa: E731  column of the cursor
+    first = dark(image)
+    page.evaluate("dalembert.go(2.0)")
+    page.wait_for_timeout(300)
+    moved = colourful(page, ".plot canvas")
+    assert dark(moved) - first > 0.3 * image.shape[1]
+    # a click into a plot moves the time
+    box = page.locator(".plot canvas").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 6, box["y"] + 40)
+    assert page.evaluate("dalembert.time") == pytest.approx(4.0, abs=0.02)
+    # chips choose variables
+    page.click("#chips button[data-name=M]")
+    assert page.eval_on_selector_all(".plot", "all => all.map(x => x.dataset.title)")[-1] == "M"
+
+
+def test_several_trajectories_have_a_legend_that_hides_them(page: Any, tmp_path: Any) -> None:
+    runs = [swinging(cart_pole(), phase=p) for p in (0.0, 1.5)]
+    open_file(page, export_html(runs, tmp_path / "page.html", names=["reference", "closed loop"], autoplay=False))
+    assert page.inner_text("#legend").split("\n") == ["reference", "closed loop"]
+    page.wait_for_timeout(300)
+    orange = lambda im: (im[..., 0] - im[..., 2] > 80).sum()  # noqa: E731
+    both = orange(colourful(page, "#gl"))
+    page.click("#legend label:nth-child(2)")
+    page.wait_for_timeout(300)
+    assert orange(colourful(page, "#gl")) < 0.3 * both
+
+
+def test_a_bare_model_has_sliders(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(pendulum(), tmp_path / "page.html"))
+    page.wait_for_timeout(300)
+    before = colourful(page, "#gl")
+    page.fill("input[aria-label=theta]", "1.2")
+    assert page.evaluate("dalembert.runs[0].now[0]") == pytest.approx(1.2)
+    page.wait_for_timeout(300)
+    assert np.abs(colourful(page, "#gl") - before).max() > 60
+    assert not page.is_visible("#play")
+
+
+def test_trails_axes_and_names(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(everything()), tmp_path / "page.html", autoplay=False))
+    page.evaluate("dalembert.go(2.0)")
+    page.wait_for_timeout(300)
+    plain = colourful(page, "#gl")
+    for button in ("#trails", "#axes", "#labels"):
+        page.click(button)
+    page.wait_for_timeout(300)
+    assert np.abs(colourful(page, "#gl") - plain).max(axis=2).astype(bool).sum() > 300
+    assert "plumb" in page.inner_text("#names")
+    assert page.troubles == []
+
+
+# ---- the live viewer ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_the_live_page_plays_scrubs_and_plots(page: Any, port: int) -> None:
+    runs = [swinging(closed_chain(), seconds=20.0), swinging(closed_chain(), seconds=20.0, phase=0.3)]
+    with view(*runs, names=["reference", "closed loop"], port=port, open_browser=False, autoplay=False) as viewer:
+        page.goto(viewer.url)
+        page.get_by_role("button", name="Play").wait_for(timeout=30_000)
+        page.locator(".uplot canvas").first.wait_for(timeout=30_000)
+        assert page.locator(".uplot").count() == 5  # energy, violation, three variables
+        assert page.get_by_text("closed loop").count() >= 1
+        page.wait_for_timeout(500)
+        still = colourful(page, "canvas")
+        # play and pause from the page
+        page.get_by_role("button", name="Play").click()
+        assert until(lambda: viewer.time > 0.5)
+        page.get_by_role("button", name="Pause").click()
+        assert until(lambda: not viewer.playing)
+        stopped = viewer.time
+        time.sleep(0.3)
+        assert viewer.time == stopped
+        page.wait_for_timeout(500)
+        assert np.abs(colourful(page, "canvas") - still).max(axis=2).mean() > 0.3
+        # scrub: type a time into the slider's field
+        field = page.locator("input[type=text], input[inputmode]").first
+        field.fill("5")
+        field.press("Enter")
+        assert until(lambda: abs(viewer.time - 5.0) < 0.11), viewer.time
+        # step
+        page.get_by_role("button", name="▶", exact=True).click()
+        assert until(lambda: abs(viewer.time - 5.1) < 0.011 or abs(viewer.time - 5.0) > 0.05), viewer.time
+        # from Python
+        viewer.time = 2.0
+        assert viewer.time == 2.0
+        real = [t for t in page.troubles if "favicon" not in t]
+        assert real == []
+        assert all(url.startswith((viewer.url, "data:", "blob:")) for url in page.requests_seen)
+
+
+def test_the_live_page_poses_a_model(page: Any, port: int) -> None:
+    with view(pendulum(), port=port, open_browser=False) as viewer:
+        page.goto(viewer.url)
+        page.get_by_text("theta (rad)").wait_for(timeout=30_000)
+        page.wait_for_timeout(800)
+        before = colourful(page, "canvas")
+        field = page.locator("input[type=text], input[inputmode]").first
+        field.fill("1.5")
+        field.press("Enter")
+        assert until(lambda: abs(viewer._sliders[0].value - 1.5) < 0.01)
+        page.wait_for_timeout(800)
+        assert np.abs(colourful(page, "canvas") - before).max() > 40
+
+
+def test_it_listens_on_this_machine_only_and_closes(port: int, capfd: Any) -> None:
+    viewer = view(swinging(pendulum()), port=port, open_browser=False)
+    assert viewer.url == f"http://127.0.0.1:{port}"
+    with socket.create_connection(("127.0.0.1", port), timeout=2):
+        pass
+    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
+    for address in others:
+        if address.startswith("127."):
+            continue
+        with pytest.raises(OSError):
+            socket.create_connection((address, port), timeout=0.5)
+    viewer.close()
+    viewer.close()
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=0.5)
+    assert capfd.readouterr().out == ""  # a library does not print
+
+
+def test_a_wrong_variable_starts_no_server(port: int) -> None:
+    with pytest.raises(ValueError, match="unknown variable"):
+        view(swinging(pendulum()), variables=["phi"], port=port, open_browser=False)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=0.5)

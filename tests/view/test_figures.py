@@ -1,0 +1,82 @@
+"""Figures: labels with units, one style, several trajectories, honest errors."""
+
+from __future__ import annotations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
+
+from dalembert.errors import ModelError
+from dalembert.view.figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def labels(figure) -> list[str]:
+    return [ax.get_ylabel().replace("\n", " ") for ax in figure.axes]
+
+
+def test_a_trajectory_shows_variables_energy_and_constraints() -> None:
+    figure = plot_trajectory(swinging(closed_chain()), title="Device")
+    assert labels(figure) == ["angles (rad)", "energy − start (J)", "constraint violation"]
+    assert figure.axes[-1].get_xlabel() == "time (s)"
+    assert figure.axes[2].get_yscale() == "log"
+    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == list(closed_chain().variables)
+
+
+def test_energy_is_the_error_against_the_start() -> None:
+    motion = swinging(pendulum())
+    (line,) = plot_energy(motion).axes[0].get_lines()
+    np.testing.assert_allclose(line.get_ydata(), motion.energy() - motion.energy()[0])
+
+
+def test_angles_and_lengths_have_their_own_axes() -> None:
+    assert labels(plot_variables(swinging(cart_pole()))) == ["x (m)", "theta (rad)"]
+    assert labels(plot_variables(swinging(everything()), variables=["body.tx", "body.rz", "rope"])) == [
+        "lengths (m)",
+        "body.rz (rad)",
+    ]
+
+
+def test_several_trajectories_share_panels_and_one_legend() -> None:
+    runs = [swinging(cart_pole(), phase=p) for p in (0.0, 0.2, 0.4)]
+    names = ["reference", "open loop", "closed loop"]
+    figure = plot_trajectory(*runs, names=names, show=["variables", "energy"])
+    assert labels(figure) == ["x (m)", "theta (rad)", "energy − start (J)"]
+    assert [len(ax.get_lines()) for ax in figure.axes] == [3, 3, 3]
+    legends = [ax.get_legend() for ax in figure.axes]
+    assert [t.get_text() for t in legends[0].get_texts()] == names
+    assert legends[1:] == [None, None]
+
+
+def test_momentum_and_inputs() -> None:
+    motion = swinging(cart_pole())
+    motion.p = np.cos(motion.q)
+    assert labels(plot_momentum(motion)) == ["momentum (kg m/s)", "momentum (kg m²/s)"]
+    assert "push" in labels(plot_trajectory(motion, show="inputs"))[0]
+
+
+def test_the_style_stays_inside() -> None:
+    before = dict(matplotlib.rcParams)
+    plot_trajectory(swinging(pendulum()))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_long_motions_are_thinned_for_print() -> None:
+    (line,) = plot_energy(swinging(pendulum(), steps=50_000)).axes[0].get_lines()
+    assert len(line.get_xdata()) <= 4000
+
+
+def test_wrong_requests_are_named() -> None:
+    with pytest.raises(ValueError, match="choose from variables"):
+        plot_trajectory(swinging(pendulum()), show=["colour"])
+    with pytest.raises(ModelError, match="unknown variable"):
+        plot_variables(swinging(pendulum()), variables=["thet"])
+    with pytest.raises(ValueError, match="nothing to plot"):
+        plot_constraints(swinging(pendulum()))
