@@ -23,6 +23,33 @@ def test_derivatives(make):
     np.testing.assert_allclose(B, np.column_stack(numeric), atol=1e-7)
 
 
+@pytest.mark.parametrize("make", [models.cart_pole, models.winch_robot, models.rod_cart])
+def test_acceleration_solves_the_equations_of_motion(make):
+    """Against d/dt L_v - L_q = F - C'lambda, C a + (dC/dt) v = 0 written out in CasADi."""
+    import casadi as ca
+
+    from dalembert.symbolic import Symbolic
+
+    m = make()
+    s = Symbolic(m)
+    rng = np.random.default_rng(2)
+    q, v, u, drive = (rng.normal(size=n) for n in (m.nq, m.nq, m.nu, m.nk))
+    L = s.lagrangian()
+    rest = ca.jtimes(ca.gradient(L, s.v), s.q, s.v) - ca.gradient(L, s.q) - s.force()
+    C = s.constraint_jacobian()
+    turn = ca.jtimes(C @ s.v, s.q, s.v) if m.nc else ca.SX(0, 1)
+    values = ca.Function("e", [s.q, s.v, s.u], [s.mass_matrix(), rest, C, turn])(q, v, u)
+    M, rest, C, turn = (np.array(a) for a in values)
+    a, _ = de.EulerModel(m, 0.1).acceleration(np.concatenate([q, v]), np.concatenate([u, drive]))
+    np.testing.assert_allclose(a[m.nd :], drive)
+    np.testing.assert_allclose(C @ a + turn.ravel(), 0, atol=1e-9)
+    force = (M @ a + rest.ravel())[: m.nd]
+    if m.nc:  # what is left is a constraint force
+        lam = np.linalg.lstsq(C[:, : m.nd].T, force, rcond=None)[0]
+        force = force - C[:, : m.nd].T @ lam
+    np.testing.assert_allclose(force, 0, atol=1e-9)
+
+
 def test_acceleration_of_the_string_robot_is_the_limit_of_the_discrete_one():
     model = models.winch_robot()
     euler = de.EulerModel(model, 1e-3)

@@ -57,10 +57,32 @@ def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tole
     system, X, U = reference_arrays(system, reference)
     A, B = system.linearize_trajectory(X, U) if linearization is None else linearization
     model = system.model
-    bases = [_basis(model, x, tolerance) for x in X]
-    ranks = [b.shape[1] for b in bases]
-    if len(set(ranks)) != 1:
-        step = next(i for i, r in enumerate(ranks) if r != ranks[0])
+    D = constraint_jacobian(model, X[:, : model.nq])
+    Nq, V = _null(D, tolerance, model), _null(D[:, :, : model.nd], tolerance, model)
+    nq, nd, nk, a, b = model.nq, model.nd, model.nk, Nq.shape[2], V.shape[2]
+    T = np.zeros((len(X), nq + nd + nk, a + b + nk))
+    T[:, :nq, :a], T[:, nq : nq + nd, a : a + b], T[:, nq + nd :, a + b :] = Nq, V, np.eye(nk)
+    down = np.swapaxes(T[1:], 1, 2)
+    return Reduction(A=down @ A @ T[:-1], B=down @ B, lift=T)
+
+
+def constraint_jacobian(model: Any, Q: Array) -> Array:
+    """dh/dq at many configurations, (N, nc, nq)."""
+    from .. import mechanics
+
+    return (
+        np.stack([mechanics.constraint_jacobian(model, q) for q in Q]) if model.nc else np.zeros((len(Q), 0, model.nq))
+    )
+
+
+def _null(D: Any, tolerance: float, model: Any) -> Array:
+    """Orthonormal bases of the null spaces of a stack of matrices, all of the same dimension."""
+    if D.shape[1] == 0:
+        return np.tile(np.eye(D.shape[2]), (len(D), 1, 1))
+    _, s, right = np.linalg.svd(D)
+    ranks = np.sum(s > tolerance * np.maximum(s[:, :1], np.finfo(float).tiny), axis=1)
+    if (ranks != ranks[0]).any():
+        step = int(np.argmax(ranks != ranks[0]))
         raise SingularityError(
             f"the rank of the constraints changes at step {step}",
             matrix="dh/dq",
@@ -68,27 +90,4 @@ def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tole
             step=step,
             hint="the mechanism passes a singular configuration there; regulate the pieces before and after it",
         )
-    T = np.stack(bases)
-    down = np.swapaxes(T[1:], 1, 2)
-    return Reduction(A=down @ A @ T[:-1], B=down @ B, lift=T)
-
-
-def _basis(model: Any, x: Array, tolerance: float) -> Array:
-    """T = diag(Nq, V, 1) at one state."""
-    from ..mechanics import constraint_jacobian
-
-    nq, nd, nk = model.nq, model.nd, model.nk
-    D = constraint_jacobian(model, x[:nq]) if model.nc else np.zeros((0, nq))
-    Nq, V = _null(D, tolerance), _null(D[:, :nd], tolerance)
-    T = np.zeros((nq + nd + nk, Nq.shape[1] + V.shape[1] + nk))
-    T[:nq, : Nq.shape[1]] = Nq
-    T[nq : nq + nd, Nq.shape[1] : Nq.shape[1] + V.shape[1]] = V
-    T[nq + nd :, Nq.shape[1] + V.shape[1] :] = np.eye(nk)
-    return T
-
-
-def _null(D: Any, tolerance: float) -> Array:
-    if D.shape[0] == 0:
-        return np.eye(D.shape[1])
-    _, s, right = np.linalg.svd(D)
-    return np.ascontiguousarray(right[int(np.sum(s > tolerance * max(s[0], np.finfo(float).tiny))) :].T)
+    return np.swapaxes(right[:, ranks[0] :], 1, 2)

@@ -6,7 +6,6 @@ Schultz, Murphey, Embedded control synthesis, section IV and Fig. 3: what filter
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,44 +56,17 @@ class EulerModel:
         """Length of step k (s)."""
         return float(np.ravel(self.dt)[k if np.size(self.dt) > 1 else 0])
 
-    @cached_property
-    def _functions(self) -> tuple[Any, Any]:
-        """The acceleration (nq) and its derivatives by x and u, from the model written out in CasADi."""
-        import casadi as ca
-
-        from ..symbolic import Symbolic
-
-        m, s = self.model, Symbolic(self.model)
-        nd, nc = m.nd, m.nc
-        a, lam, drive = ca.SX.sym("a", nd), ca.SX.sym("lam", nc), ca.SX.sym("drive", m.nk)
-        full = ca.vertcat(a, drive) if m.nk else a
-        L = s.lagrangian()
-        momentum = ca.gradient(L, s.v)
-        # d/dt dL/dv - dL/dq = F - C'lambda, C a + (dC/dt) v = 0
-        motion = (s.mass_matrix() @ full + ca.jtimes(momentum, s.q, s.v) - ca.gradient(L, s.q) - s.force())[:nd]
-        unknown = a
-        if nc:
-            C = s.constraint_jacobian()
-            motion = ca.vertcat(motion + C[:, :nd].T @ lam, C @ full + ca.jtimes(C @ s.v, s.q, s.v))
-            unknown = ca.vertcat(a, lam)
-        known = ca.vertcat(s.q, s.v, *([s.u] if m.nu else []), *([drive] if m.nk else []))
-        # linear in the unknowns, so the value at zero and the matrix are everything
-        zero = ca.substitute(motion, unknown, ca.DM.zeros(unknown.shape))
-        value = ca.Function("value", [known], [zero, ca.jacobian(motion, unknown)])
-        slope = ca.Function("slope", [known, unknown], [ca.densify(ca.jacobian(motion, known))])
-        return value, slope
-
     def acceleration(self, x: Any, u: Any) -> tuple[Array, Array]:
         """(a (nq), its derivative by (x, u) (nq, nx + nu)) at x (nx,), u (nu,)."""
-        nd, nk = self.model.nd, self.model.nk
-        known = np.concatenate([np.asarray(x, dtype=float), np.asarray(u, dtype=float)])
-        value, slope = self._functions
-        rest, K = (np.array(part) for part in value(known))
-        unknown = -np.linalg.solve(K, rest.ravel())
-        derivative = -np.linalg.solve(K, np.array(slope(known, unknown)))[:nd]
-        drive = np.zeros((nk, len(known)))
-        drive[:, len(known) - nk :] = np.eye(nk)
-        return np.concatenate([unknown[:nd], known[len(known) - nk :]]), np.vstack([derivative, drive])
+        from ..mechanics import acceleration
+
+        m = self.model
+        x, u = np.asarray(x, dtype=float), np.asarray(u, dtype=float)
+        found: Any = acceleration(m, x[: m.nq], x[m.nq :], u[: m.nu], u[m.nu :], derivatives=True)
+        D = np.zeros((m.nq, self.nx + self.nu))
+        D[: m.nd] = np.hstack([found.ddq_q, found.ddq_v, found.ddq_u, found.ddq_k])
+        D[m.nd :, self.nx + m.nu :] = np.eye(m.nk)
+        return found.ddq, D
 
     def f(self, x: Any, u: Any, k: int = 0) -> Array:
         """x' (nx,) after one explicit Euler step."""
