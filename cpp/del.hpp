@@ -1,0 +1,332 @@
+// The step: forced, constrained discrete Euler-Lagrange equations in position-momentum form (Johnson, Schultz, Murphey, Structured
+// linearization of discrete mechanical systems, eqs 2, 28; KERNELS section 9):
+//   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
+#pragma once
+#include "forces.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+struct StepOptions {
+  double alpha = 0.5;         // generalized midpoint
+  double minus = 0.5, plus = 0.5;  // shares of the force in F- and F+
+  double tolerance = 1e-13;   // residual relative to |p|, |L_v|, dt |L_q|
+  double h_tolerance = 1e-14; // constraints relative to their size
+  int max_iterations = 40;
+  bool plain = false;         // dense KKT matrix, full Newton: the baseline of the benchmarks
+};
+
+template <class T> DAL_INLINE Slots<T> slots(const StepOptions& o, T dt) {
+  return {dt * T(1 - o.alpha), T(-1.0), dt * T(o.alpha), T(1.0)};
+}
+
+// everything at the midpoint of w.x and w.y: L_q, L_v, F, the residual w.r; returns its scale
+template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
+  const ModelData& M = *w.M;
+  T w1 = T(1 - o.alpha), w2 = T(o.alpha), idt = T(1.0) / dt;
+  for (int i = 0; i < M.nq; ++i) {
+    w.q[i] = w1 * w.x[i] + w2 * w.y[i];
+    w.v[i] = (w.y[i] - w.x[i]) * idt;
+  }
+  poses(w, w.q, w.mid);
+  gradient(w);
+  if (!M.potentials.empty()) subtract_potentials(w, w.q);
+  generalized_force(w, w.q, w.v);
+  T scale = T(1e-250), dw1 = dt * w1, f = dt * T(o.minus);
+  for (int i = 0; i < M.nd; ++i) {
+    T g = dw1 * w.Lq[i], s = f * w.Fgen[i];
+    w.r[i] = w.p[i] + g - w.Lv[i] + s;
+    scale = nan_max(scale, fabs_(w.p[i]) + fabs_(w.Lv[i]) + fabs_(g) + fabs_(s));
+  }
+  for (int c = 0; c < M.nc; ++c) {
+    T l = w.lam[c];
+    const T* row = w.C0 + c * M.nq;
+    for (int i = 0; i < M.nd; ++i) {
+      T t = row[i] * l;
+      w.r[i] -= t;
+      scale = nan_max(scale, fabs_(t));
+    }
+  }
+  return scale;
+}
+
+template <class T> DAL_INLINE void next_momentum(Work<T>& w, const StepOptions& o, T dt) {
+  T a = dt * T(o.alpha), f = dt * T(o.plus);
+  for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i];
+}
+
+// Newton matrix at the current midpoint, factored; true where the pivots are usable
+template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
+  Slots<T> s = slots<T>(o, dt);
+  composites(w, false);
+  generators(w, s);
+  if (w.M->chain_solver && !w.use_packed) {
+    elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+    return chain_factor(w);
+  }
+  assemble_packed(w);
+  elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+  return factor(w);
+}
+
+template <class T> DAL_INLINE void newton_solve(Work<T>& w, T* X, int nr, int ld) {
+  if (w.M->chain_solver && !w.use_packed)
+    for (int c = 0; c < nr; ++c) chain_solve(w, X + c, ld);
+  else
+    solve(w, X, nr, ld);
+}
+
+// S x = b for every lane on its own; S (nc x nc), b (nc x nr, row stride ld). Singular systems (redundant constraints) get the least-norm solution.
+DAL_INLINE double get(const double& x, int) { return x; }
+DAL_INLINE void put(double& x, int, double v) { x = v; }
+DAL_INLINE double get(const Lanes& x, int l) { return x.v[l]; }
+DAL_INLINE void put(Lanes& x, int l, double v) { x.v[l] = v; }
+template <class T> void schur_solve(Work<T>& w, const T* S, T* b, int nr, int ld, bool transposed) {
+  int n = w.M->nc;
+  double *A = w.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
+  for (int l = 0; l < Traits<T>::width; ++l) {
+    auto fill = [&] {
+      for (int i = 0; i < n; ++i)
+        for (int k = 0; k < n; ++k) A[i * n + k] = get(S[transposed ? k * n + i : i * n + k], l);
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < nr; ++j) B[i * nr + j] = get(b[size_t(i) * ld + j], l);
+    };
+    fill();
+    double ratio = dense_solve(A, n, B, nr, nr);
+    if (!(ratio > 1e-14)) {
+      fill();
+      least_norm(A, V, sv, n, B, nr, nr, 1e-12);
+    }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < nr; ++j) put(b[size_t(i) * ld + j], l, B[i * nr + j]);
+  }
+}
+inline void schur_solve(Work<Dual>& w, const Dual* S, Dual* b, int nr, int ld, bool transposed) {
+  // (S + e S')^-1 (b + e b') = x + e S^-1 (b' - S' x)
+  int n = w.M->nc;
+  double *A = w.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
+  for (int pass = 0; pass < 2; ++pass) {
+    auto fill = [&] {
+      for (int i = 0; i < n; ++i) for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k].v;
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < nr; ++j) {
+          if (pass == 0) { B[i * nr + j] = b[size_t(i) * ld + j].v; continue; }
+          double t = b[size_t(i) * ld + j].d;
+          for (int k = 0; k < n; ++k) t -= S[transposed ? k * n + i : i * n + k].d * b[size_t(k) * ld + j].v;
+          B[i * nr + j] = t;
+        }
+    };
+    fill();
+    if (!(dense_solve(A, n, B, nr, nr) > 1e-14)) { fill(); least_norm(A, V, sv, n, B, nr, nr, 1e-12); }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < nr; ++j) (pass == 0 ? b[size_t(i) * ld + j].v : V[0]) = B[i * nr + j];
+    if (pass == 1) for (int i = 0; i < n; ++i) for (int j = 0; j < nr; ++j) b[size_t(i) * ld + j].d = B[i * nr + j];
+  }
+}
+
+// Newton direction from the factored matrix: w.dy, w.dl. fresh: the factors changed, so X = N^-1 C0^T must be redone.
+template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
+  const ModelData& M = *w.M;
+  int nc = M.nc, ld = nc + 1;
+  T* X = w.Xr;
+  for (int i = 0; i < M.nd; ++i) {
+    if (fresh) for (int c = 0; c < nc; ++c) X[i * ld + c] = w.C0[c * M.nq + i];
+    X[i * ld + nc] = w.r[i];
+  }
+  if (fresh) newton_solve(w, X, nc + 1, ld);
+  else newton_solve(w, X + nc, 1, ld);
+  if (nc) {
+    T idt = T(1.0) / dt;
+    for (int c = 0; c < nc; ++c) {
+      T acc = -(w.h[c] * idt);
+      T* s = w.S1 + c * nc;
+      for (int k = 0; k < nc; ++k) s[k] = T(0.0);
+      const T* row = w.C1 + c * M.nq;
+      const Element& e = M.constraints[c];
+      const int* lq = &M.local_q[e.vars];
+      for (int t = 0; t < e.n; ++t) {  // the row is sparse: only the constraint's own variables
+        int i = lq[t];
+        if (i >= M.nd) continue;
+        const T* x = X + i * ld;
+        for (int k = 0; k < nc; ++k) s[k] += row[i] * x[k];
+        acc += row[i] * x[nc];
+      }
+      w.dl[c] = acc;
+    }
+    schur_solve(w, w.S1, w.dl, 1, 1, false);
+  }
+  for (int i = 0; i < M.nd; ++i) {
+    const T* x = X + i * ld;
+    T t = -x[nc];
+    for (int c = 0; c < nc; ++c) t += x[c] * w.dl[c];
+    w.dy[i] = dt * t;
+  }
+}
+
+// the same direction by one dense pivoted solve of the whole KKT matrix: fallback, and baseline
+inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
+  const ModelData& M = *w.M;
+  int nd = M.nd, nc = M.nc, n = nd + nc;
+  bool keep = w.use_packed;
+  w.use_packed = true;
+  Slots<double> s = slots<double>(o, dt);
+  composites(w, false);
+  generators(w, s);
+  assemble_packed(w);
+  elements_to_newton(w, w.q, w.v, s, dt * o.minus);
+  w.use_packed = keep;
+  double *K = w.kkt, *b = K + n * n;
+  for (int i = 0; i < n * n; ++i) K[i] = 0;
+  for (int k = 0; k < nd; ++k) {
+    const int* path = &M.epath[M.epath_off[k]];
+    K[k * n + k] = w.lo[M.eoff[k] + M.edepth[k]];
+    for (int d = 0; d < M.edepth[k]; ++d) {
+      K[k * n + path[d]] = w.lo[M.eoff[k] + d];
+      K[path[d] * n + k] = w.up[M.eoff[k] + d];
+    }
+  }
+  // unknowns dy and dt dl: N dy - C0^T (dt dl) = -dt r ; C1 dy = -h
+  for (int c = 0; c < nc; ++c) {
+    for (int i = 0; i < nd; ++i) {
+      K[i * n + nd + c] = -w.C0[c * M.nq + i];
+      K[(nd + c) * n + i] = w.C1[c * M.nq + i];
+    }
+    b[nd + c] = -w.h[c];
+  }
+  for (int i = 0; i < nd; ++i) b[i] = -dt * w.r[i];
+  double ratio = dense_solve(K, n, b, 1, 1);
+  for (int i = 0; i < nd; ++i) w.dy[i] = b[i];
+  for (int c = 0; c < nc; ++c) w.dl[c] = b[nd + c] / dt;
+  return ratio > 1e-17;
+}
+
+// residual and constraints at w.y, w.lam; returns the error in units of the tolerance (converged when <= 1)
+template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
+  const ModelData& M = *w.M;
+  T scale = residual(w, o, dt);
+  T e = T(0.0), lim = T(o.tolerance) * scale;
+  for (int i = 0; i < M.nd; ++i) e = nan_max(e, fabs_(w.r[i]));
+  e = e / lim;
+  if (M.nc) {
+    constraint_poses(w, w.y, w.end);
+    constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
+    for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.h[c]) / (T(o.h_tolerance) * w.hscale[c] + T(1e-300)));
+  }
+  return e;
+}
+
+// Newton iteration from the guess in w.y (dynamic part), w.lam. On return w.y, w.lam, w.pnext, w.C1 belong to the solution in the
+// converged lanes. Lanes always refactor (their decisions must not depend on neighbours); a single rollout reuses the factors when the
+// observed rate says that one more cheap iteration will do.
+template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
+  const ModelData& M = *w.M;
+  T prev = T(1e300);
+  MaskOf<T> done = skip;
+  bool fresh = false;
+  for (int it = 0;; ++it) {
+    T e = evaluate(w, o, dt);
+    // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
+    MaskOf<T> ok = le(e, T(1.0)) | (le(e, T(1e3)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(1e290)));
+    done = done | ok;
+    *error = e;
+    *iterations = it;
+    if (all(done)) {
+      next_momentum(w, o, dt);
+      return done;
+    }
+    if (it >= o.max_iterations) { next_momentum(w, o, dt); return done; }
+    MaskOf<T> dead = mask_not(le(e, T(1e290)));
+    if (all(done | dead)) { next_momentum(w, o, dt); return done & mask_not(dead); }
+    if constexpr (Traits<T>::width == 1) {
+      bool reuse = fresh && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
+      if (!reuse && !newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
+      direction_step(w, dt, !reuse);
+      fresh = true;
+    } else {
+      newton_matrix(w, o, dt);
+      direction_step(w, dt, true);
+    }
+    MaskOf<T> go = mask_not(done);
+    T moved = T(0.0);
+    for (int i = 0; i < M.nd; ++i) {
+      T step = select(go, w.dy[i], T(0.0));
+      moved = nan_max(moved, fabs_(step) / (T(1e-3) + fabs_(w.y[i]) + fabs_(w.x[i])));
+      w.y[i] += step;
+    }
+    for (int c = 0; c < M.nc; ++c) w.lam[c] += select(go, w.dl[c], T(0.0));
+    prev = select(le(moved, T(1e-16)), T(-1.0), e);  // a step below rounding: the next evaluation is final
+  }
+}
+
+// damped Newton with the dense pivoted solver
+inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
+  const ModelData& M = *w.M;
+  double e = evaluate(w, o, dt);
+  for (int it = 0; it < 4 * o.max_iterations; ++it) {
+    *iterations = it;
+    *error = e;
+    if (e <= 1.0) { next_momentum(w, o, dt); return true; }
+    if (!(e < 1e290) || !dense_direction(w, o, dt)) return false;
+    for (int i = 0; i < M.nd; ++i) w.y_try[i] = w.y[i];
+    for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
+    double t = 1.0, best = e;
+    bool better = false;
+    for (int cut = 0; cut < 30; ++cut, t *= 0.5) {
+      for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i] + t * w.dy[i];
+      for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c] + t * w.dl[c];
+      double en = evaluate(w, o, dt);
+      if (en < (1 - 1e-4 * t) * e) { best = en; better = true; break; }
+    }
+    if (!better) {
+      for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i];
+      for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c];
+      e = evaluate(w, o, dt);
+      if (e <= 1e3) { next_momentum(w, o, dt); return true; }
+      return false;
+    }
+    e = best;
+  }
+  return false;
+}
+
+enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, StepSingular = 3 };
+
+// One step. In: w.x, w.p, w.u, w.C0 (= Dh(x)), w.y = guess with the prescribed kinematic values in place, w.lam = guess.
+inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
+  const ModelData& M = *w.M;
+  if (o.plain) return damped_newton(w, o, dt, iterations, error) ? StepOk : StepNotConverged;
+  for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
+  if (newton(w, o, dt, iterations, error)) return StepOk;
+  // fallbacks: from rest, damped from rest, then by way of shorter steps
+  int spent = *iterations, more = 0;
+  for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
+  for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
+  bool ok = newton(w, o, dt, &more, error);
+  spent += more;
+  if (!ok) {
+    for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
+    for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
+    ok = damped_newton(w, o, dt, &more, error);
+    spent += more;
+  }
+  if (!ok) {
+    // continuation in the length of the step: each solution starts the next, longer one
+    for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
+    for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
+    for (int i = M.nd; i < M.nq; ++i) w.kin[i - M.nd] = w.y[i];
+    for (int part = 8; part >= 1; --part) {
+      double f = 1.0 / (1 << (part - 1));
+      for (int i = M.nd; i < M.nq; ++i) w.y[i] = w.x[i] + f * (w.kin[i - M.nd] - w.x[i]);
+      ok = damped_newton(w, o, f * dt, &more, error);
+      spent += more;
+      if (part > 1) for (int i = 0; i < M.nd; ++i) w.y[i] = ok ? w.x[i] + 2 * (w.y[i] - w.x[i]) : w.x[i];
+    }
+    for (int i = M.nd; i < M.nq; ++i) w.y[i] = w.kin[i - M.nd];
+  }
+  *iterations = spent;
+  if (ok) return StepOk;
+  return *error < 1e290 ? StepNotConverged : (*error == 1e300 ? StepSingular : StepNotFinite);
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

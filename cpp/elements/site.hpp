@@ -1,0 +1,123 @@
+// The vector d = p_a - p_b between two sites (or the position of one), with derivatives by the local variables (KERNELS 8.1, 8.2).
+// For i an ancestor of k (or k itself): d_ik = w_i x d_k; everything else vanishes.
+#pragma once
+#include "../tree.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+template <class T> DAL_INLINE V3<T> point_velocity(const Joint& J, const V3<T>& a, const V3<T>& pj, const V3<T>& p) {
+  if (J.kind < 3) return a;
+  V3<T> u = cross(a, p - pj);
+  if (J.pitch != 0.0) u += a * T(J.pitch);
+  return u;
+}
+
+// number of local variables that move a joint (a variable length comes last and moves none)
+DAL_INLINE int moving(const Element& e) { return e.length_var >= 0 ? e.n - 1 : e.n; }
+
+// d and d_i into w.di, axes into w.wv
+template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, const Poses<T>& P) {
+  const ModelData& M = *w.M;
+  V3<T> pa = site_position(M, M.sites[e.site_a], P);
+  V3<T> pb = e.site_b < 0 ? zero3<T>() : site_position(M, M.sites[e.site_b], P);
+  const int* lj = &M.local_joint[e.vars];
+  const unsigned char* flag = &M.path_flag[e.vars];
+  for (int i = 0, n = moving(e); i < n; ++i) {
+    const Joint& J = M.joints[lj[i] - 1];
+    const V3<T>&a = P.a[lj[i]], &pj = P.p[lj[i]];
+    V3<T> u = zero3<T>();
+    if (flag[i] & 1) u += point_velocity(J, a, pj, pa);
+    if (flag[i] & 2) u -= point_velocity(J, a, pj, pb);
+    w.di[i] = u;
+    w.wv[i] = J.kind < 3 ? zero3<T>() : a;
+  }
+  return pa - pb;
+}
+
+// d_ik into w.dij
+template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
+  const unsigned char* anc = &w.M->anc[e.pair];
+  int m = moving(e), n = e.n;
+  for (int i = 0; i < m; ++i)
+    for (int k = 0; k < m; ++k) {
+      if (anc[i * n + k]) w.dij[i * n + k] = cross(w.wv[i], w.di[k]);
+      else if (anc[k * n + i]) w.dij[i * n + k] = cross(w.wv[k], w.di[i]);
+      else w.dij[i * n + k] = zero3<T>();
+    }
+}
+
+// change of axes along delta: dw_i = Om_i x w_i, into w.dw
+template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
+  const unsigned char* anc = &w.M->anc[e.pair];
+  int m = moving(e), n = e.n;
+  for (int i = 0; i < m; ++i) {
+    V3<T> om = zero3<T>();
+    for (int k = 0; k < m; ++k)
+      if (anc[k * n + i]) om += w.wv[k] * delta[k];
+    w.dw[i] = cross(om, w.wv[i]);
+  }
+}
+
+// along delta: dd (returned), d_i' into w.ddi, d_ik' into w.ddij; after site_second and axes_along
+template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, const T* delta) {
+  const unsigned char* anc = &w.M->anc[e.pair];
+  int m = moving(e), n = e.n;
+  V3<T> dd = zero3<T>();
+  for (int i = 0; i < m; ++i) {
+    dd += w.di[i] * delta[i];
+    V3<T> s = zero3<T>();
+    for (int k = 0; k < m; ++k) s += w.dij[i * n + k] * delta[k];
+    w.ddi[i] = s;
+  }
+  for (int i = 0; i < m; ++i)
+    for (int k = 0; k < m; ++k) {
+      if (anc[i * n + k]) w.ddij[i * n + k] = cross(w.dw[i], w.di[k]) + cross(w.wv[i], w.ddi[k]);
+      else if (anc[k * n + i]) w.ddij[i * n + k] = cross(w.dw[k], w.di[i]) + cross(w.wv[k], w.ddi[i]);
+      else w.ddij[i * n + k] = zero3<T>();
+    }
+  return dd;
+}
+
+// Half squared distance s = d.d / 2 (KERNELS 8.3). order 1: w.lg = s_i; 2: w.lh = s_ik; 3: w.lt = s_ik along delta.
+template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
+  int m = moving(e), n = e.n;
+  V3<T> d = site_first(w, e, P);
+  for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
+  if (order >= 2) {
+    site_second(w, e);
+    for (int i = 0; i < m; ++i)
+      for (int k = 0; k < m; ++k) w.lh[i * n + k] = dot(w.di[i], w.di[k]) + dot(d, w.dij[i * n + k]);
+  }
+  if (order >= 3) {
+    axes_along(w, e, delta);
+    V3<T> dd = site_third(w, e, delta);
+    for (int i = 0; i < m; ++i)
+      for (int k = 0; k < m; ++k)
+        w.lt[i * n + k] = dot(w.ddi[i], w.di[k]) + dot(w.di[i], w.ddi[k]) + dot(dd, w.dij[i * n + k]) + dot(d, w.ddij[i * n + k]);
+  }
+  return T(0.5) * dot(d, d);
+}
+
+// Turns derivatives of s into those of a function phi(s) with phi', phi'', phi''' (in place: w.lg, w.lh, w.lt)
+template <class T> DAL_INLINE void chain_rule(Work<T>& w, int m, int n, int order, T f1, T f2, T f3, const T* delta) {
+  if (order >= 3) {
+    T ds = T(0.0);
+    for (int i = 0; i < m; ++i) ds += w.lg[i] * delta[i];
+    for (int i = 0; i < m; ++i) {
+      T t = T(0.0);
+      for (int k = 0; k < m; ++k) t += w.lh[i * n + k] * delta[k];
+      w.la[i] = t;
+    }
+    for (int i = 0; i < m; ++i)
+      for (int k = 0; k < m; ++k)
+        w.lt[i * n + k] = f3 * ds * w.lg[i] * w.lg[k] + f2 * (w.la[i] * w.lg[k] + w.lg[i] * w.la[k] + ds * w.lh[i * n + k]) + f1 * w.lt[i * n + k];
+  }
+  if (order >= 2)
+    for (int i = 0; i < m; ++i)
+      for (int k = 0; k < m; ++k) w.lh[i * n + k] = f2 * w.lg[i] * w.lg[k] + f1 * w.lh[i * n + k];
+  for (int i = 0; i < m; ++i) w.lg[i] = f1 * w.lg[i];
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

@@ -1,0 +1,200 @@
+// Sums over elements: potential gradients, generalized forces, their first and second derivatives, constraint rows.
+#pragma once
+#include "elements/constraint.hpp"
+#include "elements/force.hpp"
+#include "solver.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+// L_q -= V_q for all potentials (besides uniform gravity)
+template <class T> void subtract_potentials(Work<T>& w, const T* q) {
+  const ModelData& M = *w.M;
+  for (const Element& e : M.potentials) {
+    potential(w, e, q, w.mid, 1, (const T*)nullptr);
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < e.n; ++i) w.Lq[lq[i]] -= w.lg[i];
+  }
+}
+
+// generalized force on dynamic variables into w.Fgen
+template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < M.nd; ++i) w.Fgen[i] = M.has_damping ? -(T(M.damping[i]) * v[i]) : T(0.0);
+  for (size_t i = 0; i < M.force_q.size(); ++i) w.Fgen[M.force_q[i]] += w.u[M.force_u[i]];
+  LocalForce<T> lf;
+  for (const Element& e : M.forces) {
+    force(w, e, q, v, w.mid, 0, lf);
+    for (int i = 0; i < lf.rows; ++i) if (lf.row_q[i] < M.nd) w.Fgen[lf.row_q[i]] += lf.f[i];
+  }
+}
+
+// dense F_q, F_v (nd x nq) and F_u (nd x nu)
+template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < M.nd * M.nq; ++i) { w.Fq[i] = T(0.0); w.Fv[i] = T(0.0); }
+  for (int i = 0; i < M.nd * M.nu; ++i) w.Fu[i] = T(0.0);
+  if (M.has_damping) for (int i = 0; i < M.nd; ++i) w.Fv[i * M.nq + i] = T(-M.damping[i]);
+  for (size_t i = 0; i < M.force_q.size(); ++i) w.Fu[M.force_q[i] * M.nu + M.force_u[i]] += T(1.0);
+  LocalForce<T> lf;
+  for (const Element& e : M.forces) {
+    force(w, e, q, v, w.mid, 1, lf);
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < lf.rows; ++i) {
+      int r = lf.row_q[i];
+      if (r >= M.nd) continue;
+      for (int k = 0; k < e.n; ++k) {
+        w.Fq[r * M.nq + lq[k]] += lf.fq[i * e.n + k];
+        w.Fv[r * M.nq + lq[k]] += lf.fv[i * e.n + k];
+      }
+      for (int k = 0; k < lf.nin; ++k) w.Fu[r * M.nu + lf.inputs[k]] += lf.fu[i * lf.nin + k];
+    }
+  }
+}
+
+// What elements add to the Newton matrix: -a1 a2 V_qq + f (a2 F_q + b2 F_v); with the O(n) solver only diagonals occur
+template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, const Slots<T>& s, const T& f) {
+  const ModelData& M = *w.M;
+  bool chain = M.chain_solver && !w.use_packed;
+  if (chain) for (int i = 0; i < M.nd; ++i) w.diag[i] = T(0.0);
+  if (M.has_damping)
+    for (int i = 0; i < M.nd; ++i) {
+      T x = -(f * s.b2 * T(M.damping[i]));
+      if (chain) w.diag[i] += x; else w.lo[M.eoff[i] + M.edepth[i]] += x;
+    }
+  T c = -(s.a1 * s.a2);
+  for (const Element& e : M.potentials) {
+    potential(w, e, q, w.mid, 2, (const T*)nullptr);
+    const int* lq = &M.local_q[e.vars];
+    if (chain) {
+      for (int i = 0; i < e.n; ++i) if (lq[i] < M.nd) w.diag[lq[i]] += c * w.lh[i * e.n + i];
+      continue;
+    }
+    for (int i = 0; i < e.n; ++i)
+      for (int k = 0; k < e.n; ++k)
+        if (lq[i] < M.nd && lq[k] < M.nd) packed_add(w, lq[i], lq[k], c * w.lh[i * e.n + k]);
+  }
+  LocalForce<T> lf;
+  for (const Element& e : M.forces) {
+    force(w, e, q, v, w.mid, 1, lf);
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < lf.rows; ++i)
+      for (int k = 0; k < e.n; ++k) {
+        if (lf.row_q[i] >= M.nd || lq[k] >= M.nd) continue;
+        packed_add(w, lf.row_q[i], lq[k], f * (s.a2 * lf.fq[i * e.n + k] + s.b2 * lf.fv[i * e.n + k]));
+      }
+  }
+}
+
+// h, its sizes and the dense Jacobian C (nc x nq) at q; poses of the constraint joints must be in P
+template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& P, T* h, T* size, T* C) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < M.nc * M.nq; ++i) C[i] = T(0.0);
+  for (int c = 0; c < M.nc; ++c) {
+    const Element& e = M.constraints[c];
+    h[c] = constraint(w, e, q, P, 1, (const T*)nullptr, &size[c]);
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < e.n; ++i) C[c * M.nq + lq[i]] += w.lg[i];
+  }
+}
+
+// D (nq x nq) += sum_c weight_c D2h_c(q)
+template <class T> void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T* D) {
+  const ModelData& M = *w.M;
+  T size;
+  for (int c = 0; c < M.nc; ++c) {
+    const Element& e = M.constraints[c];
+    if (e.kind == ElementKind::LinearRelation) continue;
+    constraint(w, e, q, P, 2, (const T*)nullptr, &size);
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < e.n; ++i)
+      for (int k = 0; k < e.n; ++k) D[lq[i] * M.nq + lq[k]] += weight[c] * w.lh[i * e.n + k];
+  }
+}
+
+// D (nq x nq) += sum_c weight_c D3h_c(q)[dir]; optionally rows (nc x nq) = D2h_c(q) dir
+template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, const T* dir, T* D, T* rows) {
+  const ModelData& M = *w.M;
+  T size;
+  if (rows) for (int i = 0; i < M.nc * M.nq; ++i) rows[i] = T(0.0);
+  for (int c = 0; c < M.nc; ++c) {
+    const Element& e = M.constraints[c];
+    if (e.kind == ElementKind::LinearRelation) continue;
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
+    constraint(w, e, q, P, 3, w.lc, &size);
+    for (int i = 0; i < e.n; ++i)
+      for (int k = 0; k < e.n; ++k) {
+        if (D) D[lq[i] * M.nq + lq[k]] += weight[c] * w.lt[i * e.n + k];
+        if (rows) rows[c * M.nq + lq[i]] += w.lh[i * e.n + k] * w.lc[k];
+      }
+  }
+}
+
+// second derivatives of the potentials into the slots of E: h_ij -= a_i a_j V_qq
+template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
+  const ModelData& M = *w.M;
+  for (const Element& e : M.potentials) {
+    potential(w, e, q, w.mid, 2, (const T*)nullptr);
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < e.n; ++i)
+      for (int k = 0; k < e.n; ++k) {
+        int at = lq[i] * M.nq + lq[k];
+        T x = w.lh[i * e.n + k];
+        E.h11[at] -= s.a1 * s.a1 * x;
+        E.h12[at] -= s.a1 * s.a2 * x;
+        E.h22[at] -= s.a2 * s.a2 * x;
+      }
+  }
+}
+// third derivatives along w.dq
+template <class T> void potentials_third(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
+  const ModelData& M = *w.M;
+  for (const Element& e : M.potentials) {
+    const int* lq = &M.local_q[e.vars];
+    for (int i = 0; i < e.n; ++i) w.lc[i] = w.dq[lq[i]];
+    potential(w, e, q, w.mid, 3, w.lc);
+    for (int i = 0; i < e.n; ++i)
+      for (int k = 0; k < e.n; ++k) {
+        int at = lq[i] * M.nq + lq[k];
+        T x = w.lt[i * e.n + k];
+        E.h11[at] -= s.a1 * s.a1 * x;
+        E.h12[at] -= s.a1 * s.a2 * x;
+        E.h22[at] -= s.a2 * s.a2 * x;
+      }
+  }
+}
+
+// second derivatives of m . F (m over all variables, zero on kinematic ones) times f, added to the slots of E (scaled like E: slot derivatives are
+// a_i d/dq + b_i d/dv), and the mixed ones with inputs: Hu (slot 1 rows nq, then slot 2 rows nq; nu columns), Huu (nu x nu)
+template <class T> void forces_second(Work<T>& w, const T* q, const T* v, const T* m, const Slots<T>& s, const T& f, const Hessian<T>& E) {
+  const ModelData& M = *w.M;
+  int nq = M.nq, nu = M.nu;
+  for (int i = 0; i < 2 * nq * nu; ++i) w.Hu[i] = T(0.0);
+  for (int i = 0; i < nu * nu; ++i) w.Huu[i] = T(0.0);
+  LocalForce2<T> lf;
+  for (const Element& e : M.forces) {
+    force_second(w, e, q, v, w.mid, m, w.fstore, lf);
+    const int* lq = &M.local_q[e.vars];
+    int n = e.n;
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < n; ++k) {
+        int at = lq[i] * nq + lq[k];
+        T qq = f * lf.qq[i * n + k], vq = f * lf.vq[i * n + k], qv = f * lf.vq[k * n + i], vv = f * lf.vv[i * n + k];
+        E.h11[at] += s.a1 * s.a1 * qq + s.a1 * s.b1 * (qv + vq) + s.b1 * s.b1 * vv;
+        E.h12[at] += s.a1 * s.a2 * qq + s.a1 * s.b2 * qv + s.b1 * s.a2 * vq + s.b1 * s.b2 * vv;
+        E.h22[at] += s.a2 * s.a2 * qq + s.a2 * s.b2 * (qv + vq) + s.b2 * s.b2 * vv;
+      }
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < lf.nin; ++k) {
+        T qu = f * lf.qu[i * lf.nin + k], vu = f * lf.vu[i * lf.nin + k];
+        w.Hu[lq[i] * nu + lf.inputs[k]] += s.a1 * qu + s.b1 * vu;
+        w.Hu[(nq + lq[i]) * nu + lf.inputs[k]] += s.a2 * qu + s.b2 * vu;
+      }
+    for (int i = 0; i < lf.nin; ++i)
+      for (int k = 0; k < lf.nin; ++k) w.Huu[lf.inputs[i] * nu + lf.inputs[k]] += f * lf.uu[i * lf.nin + k];
+  }
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

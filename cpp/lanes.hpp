@@ -1,0 +1,163 @@
+// Scalar types of the kernels: double, Lanes (several rollouts side by side in one native SIMD register), Dual (value and
+// one directional derivative). Kernels are templates on the scalar and use only what is defined here.
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#define DAL_INLINE inline __attribute__((always_inline))
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+#if defined(__AVX512F__)
+constexpr int kWidth = 8;
+#elif defined(__AVX__)
+constexpr int kWidth = 4;
+#else
+constexpr int kWidth = 2;
+#endif
+typedef double Vec __attribute__((vector_size(8 * kWidth)));
+typedef double VecU __attribute__((vector_size(8 * kWidth), aligned(8)));  // unaligned loads and stores
+typedef int64_t IVec __attribute__((vector_size(8 * kWidth)));
+
+DAL_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecU*>(p); }
+DAL_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecU*>(p) = v; }
+DAL_INLINE Vec splat(double x) { return Vec{} + x; }
+
+// ---- Lanes: kWidth independent rollouts
+struct Lanes {
+  Vec v;
+  Lanes() = default;
+  DAL_INLINE Lanes(double x) : v(splat(x)) {}
+  DAL_INLINE explicit Lanes(Vec x) : v(x) {}
+};
+DAL_INLINE Lanes operator+(Lanes a, Lanes b) { return Lanes(a.v + b.v); }
+DAL_INLINE Lanes operator-(Lanes a, Lanes b) { return Lanes(a.v - b.v); }
+DAL_INLINE Lanes operator*(Lanes a, Lanes b) { return Lanes(a.v * b.v); }
+DAL_INLINE Lanes operator/(Lanes a, Lanes b) { return Lanes(a.v / b.v); }
+DAL_INLINE Lanes operator-(Lanes a) { return Lanes(-a.v); }
+DAL_INLINE Lanes& operator+=(Lanes& a, Lanes b) { a.v += b.v; return a; }
+DAL_INLINE Lanes& operator-=(Lanes& a, Lanes b) { a.v -= b.v; return a; }
+DAL_INLINE Lanes& operator*=(Lanes& a, Lanes b) { a.v *= b.v; return a; }
+
+// ---- Dual: exact directional derivative of any kernel
+struct Dual {
+  double v, d;
+  Dual() = default;
+  DAL_INLINE Dual(double x) : v(x), d(0) {}
+  DAL_INLINE Dual(double x, double dx) : v(x), d(dx) {}
+};
+DAL_INLINE Dual operator+(Dual a, Dual b) { return {a.v + b.v, a.d + b.d}; }
+DAL_INLINE Dual operator-(Dual a, Dual b) { return {a.v - b.v, a.d - b.d}; }
+DAL_INLINE Dual operator*(Dual a, Dual b) { return {a.v * b.v, a.d * b.v + a.v * b.d}; }
+DAL_INLINE Dual operator/(Dual a, Dual b) { double q = a.v / b.v; return {q, (a.d - q * b.d) / b.v}; }
+DAL_INLINE Dual operator-(Dual a) { return {-a.v, -a.d}; }
+DAL_INLINE Dual& operator+=(Dual& a, Dual b) { a = a + b; return a; }
+DAL_INLINE Dual& operator-=(Dual& a, Dual b) { a = a - b; return a; }
+DAL_INLINE Dual& operator*=(Dual& a, Dual b) { a = a * b; return a; }
+
+// ---- masks: bool for one rollout, an integer vector for lanes
+template <class T> struct Traits;
+template <> struct Traits<double> {
+  typedef bool Mask;
+  static constexpr int width = 1;
+};
+template <> struct Traits<Lanes> {
+  typedef IVec Mask;
+  static constexpr int width = kWidth;
+};
+template <> struct Traits<Dual> {
+  typedef bool Mask;
+  static constexpr int width = 1;
+};
+template <class T> using MaskOf = typename Traits<T>::Mask;
+
+DAL_INLINE bool le(double a, double b) { return a <= b; }
+DAL_INLINE bool le(Dual a, Dual b) { return a.v <= b.v; }
+DAL_INLINE IVec le(Lanes a, Lanes b) { return a.v <= b.v; }
+DAL_INLINE bool lt(double a, double b) { return a < b; }
+DAL_INLINE bool lt(Dual a, Dual b) { return a.v < b.v; }
+DAL_INLINE IVec lt(Lanes a, Lanes b) { return a.v < b.v; }
+DAL_INLINE double select(bool m, double a, double b) { return m ? a : b; }
+DAL_INLINE Dual select(bool m, Dual a, Dual b) { return m ? a : b; }
+DAL_INLINE Lanes select(IVec m, Lanes a, Lanes b) { return Lanes(m ? a.v : b.v); }
+DAL_INLINE bool all(bool m) { return m; }
+DAL_INLINE bool any(bool m) { return m; }
+DAL_INLINE bool all(IVec m) { for (int i = 0; i < kWidth; ++i) if (!m[i]) return false; return true; }
+DAL_INLINE bool any(IVec m) { for (int i = 0; i < kWidth; ++i) if (m[i]) return true; return false; }
+DAL_INLINE bool mask_not(bool m) { return !m; }
+DAL_INLINE IVec mask_not(IVec m) { return ~m; }
+
+DAL_INLINE double fabs_(double x) { return __builtin_fabs(x); }
+DAL_INLINE Dual fabs_(Dual x) { return x.v < 0 ? -x : x; }
+DAL_INLINE Lanes fabs_(Lanes x) { return Lanes(x.v < 0 ? -x.v : x.v); }
+DAL_INLINE double sqrt_(double x) { return __builtin_sqrt(x); }
+DAL_INLINE Dual sqrt_(Dual x) { double r = __builtin_sqrt(x.v); return {r, x.d / (2 * r)}; }
+DAL_INLINE Lanes sqrt_(Lanes x) { Lanes r; for (int i = 0; i < kWidth; ++i) r.v[i] = __builtin_sqrt(x.v[i]); return r; }
+// max that keeps NaN: a comparison with NaN is false, so write it this way round
+template <class T> DAL_INLINE T nan_max(T e, T x) { return select(le(x, e), e, x); }
+DAL_INLINE double value_of(double x) { return x; }
+DAL_INLINE double value_of(Dual x) { return x.v; }
+
+// ---- sine and cosine of an array (Cody-Waite reduction, minimax-quality Taylor kernels on |r| <= pi/4); large arguments by libm
+DAL_INLINE void sincos_vec(Vec x, Vec& s, Vec& c) {
+  const Vec magic = splat(6755399441055744.0);
+  Vec k = (x * splat(0.63661977236758134308) + magic) - magic;
+  Vec r = x - k * splat(1.57079632673412561417e+00);
+  r = r - k * splat(6.07710050630396597660e-11);
+  r = r - k * splat(2.02226624879595063154e-21);
+  Vec z = r * r;
+  Vec ps = splat(1.58962301576546568060e-10);
+  ps = ps * z + splat(-2.50507477628578072866e-08);
+  ps = ps * z + splat(2.75573136213857245213e-06);
+  ps = ps * z + splat(-1.98412698295895385996e-04);
+  ps = ps * z + splat(8.33333333332211858878e-03);
+  ps = ps * z + splat(-1.66666666666666307295e-01);
+  Vec sr = r + r * (z * ps);
+  Vec pc = splat(-1.13585365213876817300e-11);
+  pc = pc * z + splat(2.08757008419747316778e-09);
+  pc = pc * z + splat(-2.75573141792967388112e-07);
+  pc = pc * z + splat(2.48015872888517045348e-05);
+  pc = pc * z + splat(-1.38888888888730564116e-03);
+  pc = pc * z + splat(4.16666666666665929218e-02);
+  Vec cr = splat(1.0) - (splat(0.5) * z - z * z * pc);
+  Vec q = k * splat(0.25);
+  Vec fl = (q - splat(0.375) + magic) - magic;  // floor of a multiple of 1/4
+  Vec m = k - splat(4.0) * fl;                  // quadrant 0..3
+  IVec odd = (m == splat(1.0)) | (m == splat(3.0));
+  Vec s0 = odd ? cr : sr, c0 = odd ? sr : cr;
+  s = (m >= splat(2.0)) ? -s0 : s0;
+  IVec neg = (m == splat(1.0)) | (m == splat(2.0));
+  c = neg ? -c0 : c0;
+}
+
+inline void sincos_array(const double* x, double* s, double* c, int n) {
+  int i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    Vec xv = load(x + i), sv, cv;
+    sincos_vec(xv, sv, cv);
+    store(s + i, sv);
+    store(c + i, cv);
+  }
+  if (i < n) {
+    Vec xv = splat(0.0), sv, cv;
+    for (int j = i; j < n; ++j) xv[j - i] = x[j];
+    sincos_vec(xv, sv, cv);
+    for (int j = i; j < n; ++j) { s[j] = sv[j - i]; c[j] = cv[j - i]; }
+  }
+  for (int j = 0; j < n; ++j)
+    if (!(__builtin_fabs(x[j]) < 1e5)) { s[j] = __builtin_sin(x[j]); c[j] = __builtin_cos(x[j]); }
+}
+inline void sincos_array(const Lanes* x, Lanes* s, Lanes* c, int n) {
+  sincos_array(reinterpret_cast<const double*>(x), reinterpret_cast<double*>(s), reinterpret_cast<double*>(c), n * kWidth);
+}
+inline void sincos_array(const Dual* x, Dual* s, Dual* c, int n) {
+  for (int i = 0; i < n; ++i) {
+    double sv = __builtin_sin(x[i].v), cv = __builtin_cos(x[i].v);
+    s[i] = Dual(sv, cv * x[i].d);
+    c[i] = Dual(cv, -sv * x[i].d);
+  }
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

@@ -1,0 +1,118 @@
+// ModelData: a mechanism as plain numbers, read-only after construction and shared by all threads (KERNELS section 1).
+// Built by src/dalembert/model/compile.py; knows no names. Pose index 0 is the world; joint j has pose index j + 1.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace dalembert {
+
+enum class ElementKind : int {
+  // potentials
+  LinearSpring = 0, PointGravity = 1, SiteField = 2, ConfigSpring = 3, SplineSpring = 4, TapePotential = 5,
+  // forces
+  LinearDamper = 10, Wrench = 11, TapeForce = 12,
+  // constraints, one row each
+  Distance = 20, Direction = 21, LinearRelation = 22, Cam = 23, TapeConstraint = 24,
+};
+
+struct Joint {
+  int parent;     // pose index of the parent
+  int kind;       // 0..5: tx ty tz rx ry rz
+  int q;          // index of its variable in q
+  int rot;        // pose index whose rotation this joint's frame has (itself, or shared with an ancestor)
+  int node;       // composite node (massive joints), -1 for massless ones
+  int depth_all;  // number of massive ancestors
+  int slot;       // index into the list of revolute joints, -1 if prismatic
+  bool turned;    // R0 is not the identity
+  bool shifted;   // p0 is not zero
+  double R0[9];   // by columns
+  double p0[3];
+  double pitch;
+};
+
+struct Node {     // composite body: all that moves rigidly with one joint, plus everything below
+  int parent;     // parent node, -1 at a root
+  int joint;      // pose index of the joint that carries the inertia
+  int body;       // 0: no own inertia, 1: mass only, 2: diagonal inertia, 3: full
+  double m, c[3], I[6];
+  double mass;    // of the whole subtree
+};
+
+struct Site {     // a point fixed to a joint frame
+  int pose;       // pose index
+  double p[3];
+  double R[9];    // by columns
+};
+
+struct Element {
+  ElementKind kind;
+  int n;                 // number of local variables
+  int vars;              // offset into local_q: q index of each local variable
+  int pair;              // offset into pair table: n * n bytes, anc[i * n + k] = 1 if i is an ancestor of k or k itself
+  int site_a, site_b, site_c;  // sites, -1 if unused
+  int length_var;        // local index of a variable length, -1
+  double par[8];
+  int input[6];          // wrench components driven by an input, -1: constant in par
+  int tape[3];           // tape programs, -1
+  int spline;            // -1
+  int nin;               // inputs of a tape force
+  int in0;               // offset into tape_inputs
+  int nrow;              // forced variables of a tape force
+  int rows;              // offset into local_q: their q indices
+};
+
+struct Tape {
+  int n_work, n_in, n_out;
+  std::vector<int32_t> code;  // rows of (op, out, in1, in2)
+  std::vector<double> constants;
+};
+
+struct SplineTable {
+  std::vector<double> ends;   // left end of each piece; piece 0 extends to -inf
+  std::vector<double> c;      // 6 per piece
+  std::vector<double> area;   // integral from the second end to the left end of each piece
+};
+
+struct ModelData {
+  int nq = 0, nd = 0, nk = 0, nu = 0, nc = 0;
+  int nj = 0, nm = 0, nn = 0;              // joints, massive joints (first), composite nodes
+  std::vector<Joint> joints;
+  std::vector<Node> nodes;
+  std::vector<Site> sites;                 // the first nf are the frames of the model, in order
+  int nf = 0;
+  double Rg[9];                            // world axes in internal axes, by columns (gravity along internal z)
+  double gz = 0;                           // gravity on the whole system, along internal z
+  double ref0[3] = {0, 0, 0};              // reference point: ref0 + sum ref_axis * q
+  std::vector<int> ref_q;
+  std::vector<double> ref_axis;            // 3 each, world axes
+  std::vector<int> rev;                    // q index of every revolute joint, by slot
+  std::vector<int> cjoints, crev;          // joints (and their revolute q) that constraints see
+  std::vector<int> cslot;                  // slot of joint in crev
+  std::vector<int> dyn_joint;              // joint of each dynamic variable
+  std::vector<int> q_joint;                // joint of each variable, -1
+  // structure of the Newton matrix: elimination tree over the dynamic variables
+  std::vector<int> eparent, edepth, eoff;  // parent, depth, offset of the packed row
+  std::vector<int> epath, epath_off;       // ancestors by depth
+  int packed = 0, max_edepth = 0;
+  bool coupled = false;                    // the elimination tree differs from the kinematic tree
+  bool chain_solver = false;               // use the O(n) elimination for steps
+  std::vector<int> kdepth, kparent;        // dynamic kinematic tree: depth, parent (dynamic index)
+  std::vector<int> slot_map, slot_off;     // kinematic slot -> elimination slot, per row
+  std::vector<int> nbr, nbr_off;           // structurally non-zero columns (all variables) of each dynamic row
+  // elements
+  std::vector<Element> potentials, forces, constraints;
+  std::vector<int> local_q, local_joint;   // variables of elements, and the pose index of their joint (-1: none)
+  std::vector<unsigned char> path_flag;    // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
+  std::vector<unsigned char> anc;
+  std::vector<int> tape_inputs;
+  std::vector<Tape> tapes;
+  std::vector<SplineTable> splines;
+  std::vector<double> damping;             // per dynamic variable
+  bool has_damping = false;
+  std::vector<int> force_q, force_u;       // config forces: variable, input
+  std::vector<double> relation;            // coefficients of linear relations, by Element.par[1] offset
+  int max_local = 0, max_tape_work = 0, max_tape_io = 0;
+  bool moving_elements = false;            // potentials or forces that need poses at the midpoint
+};
+
+}  // namespace dalembert

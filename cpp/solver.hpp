@@ -1,0 +1,246 @@
+// Linear algebra of a step: packed tree LU (KERNELS section 9), O(n) elimination (section 10), small dense systems.
+#pragma once
+#include "lagrangian.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+// y[0..n) -= a x[0..n)
+template <class T> DAL_INLINE void row_sub(T* y, const T& a, const T* x, int n) {
+  for (int i = 0; i < n; ++i) y[i] -= a * x[i];
+}
+// padded version for packed rows: lanes beyond the end only touch padding
+template <class T> DAL_INLINE void row_sub_padded(T* y, const T& a, const T* x, int n) { row_sub(y, a, x, n); }
+template <> DAL_INLINE void row_sub_padded<double>(double* y, const double& a, const double* x, int n) {
+  Vec av = splat(a);
+  for (int i = 0; i < n; i += kWidth) store(y + i, load(y + i) - av * load(x + i));
+}
+
+DAL_INLINE int packed_offset(const ModelData& M, int i, int k, bool& upper) {
+  // entry N[i, k]: if i is the ancestor it sits in k's upper row, else in i's lower row
+  upper = M.edepth[i] < M.edepth[k];
+  return upper ? M.eoff[k] + M.edepth[i] : M.eoff[i] + M.edepth[k];
+}
+template <class T> DAL_INLINE void packed_add(Work<T>& w, int i, int k, const T& x) {
+  bool upper;
+  int at = packed_offset(*w.M, i, k, upper);
+  (upper ? w.up : w.lo)[at] += x;
+}
+
+// Rows of the Newton matrix dt D2D1 Ld from the generators; after generators(). (6.1)
+template <class T> void assemble_packed(Work<T>& w) {
+  const ModelData& M = *w.M;
+  int stride = padded(M.nm + 1);
+  if (M.coupled) for (int i = 0; i < M.packed; ++i) { w.lo[i] = T(0.0); w.up[i] = T(0.0); }
+  for (int d = 0; d < M.nd; ++d) {
+    int j = M.dyn_joint[d], s = M.kdepth[d];
+    push(w.stk1, stride, s, w.P1 + 8 * j);
+    push(w.stk2, stride, s, w.P2 + 8 * j);
+    if (!M.coupled) {
+      row_dot(w.stk1, stride, s + 1, w.Q2 + 8 * j, w.up + M.eoff[d]);
+      row_dot(w.stk2, stride, s + 1, w.Q1 + 8 * j, w.lo + M.eoff[d]);
+    } else {
+      const int* map = &M.slot_map[M.slot_off[d]];
+      row_dot(w.stk1, stride, s + 1, w.Q2 + 8 * j, w.row);
+      for (int k = 0; k < s; ++k) w.up[M.eoff[d] + map[k]] = w.row[k];
+      row_dot(w.stk2, stride, s + 1, w.Q1 + 8 * j, w.row);
+      for (int k = 0; k <= s; ++k) w.lo[M.eoff[d] + map[k]] = w.row[k];
+    }
+  }
+}
+
+// Tree LU without fill-in and without pivoting. Returns a mask of lanes whose pivots are usable.
+template <class T> MaskOf<T> factor(Work<T>& w) {
+  const ModelData& M = *w.M;
+  T worst = T(1e300);
+  for (int k = M.nd - 1; k >= 0; --k) {
+    int dk = M.edepth[k], ok = M.eoff[k];
+    T piv = w.lo[ok + dk];
+    T size = fabs_(piv);
+    w.inv[k] = T(1.0) / piv;
+    // relative pivot: against the largest entry of its row
+    T big = T(1e-300);
+    for (int i = 0; i < dk; ++i) big = nan_max(big, fabs_(w.lo[ok + i]));
+    T rel = select(lt(size, T(1e-250)), T(0.0), size / (big + size));
+    worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
+    const int* path = &M.epath[M.epath_off[k]];
+    for (int di = 0; di < dk; ++di) {
+      int oi = M.eoff[path[di]];
+      T a = w.up[ok + di] * w.inv[k], b = w.lo[ok + di] * w.inv[k];
+      row_sub_padded(w.lo + oi, a, w.lo + ok, di + 1);
+      row_sub_padded(w.up + oi, b, w.up + ok, di + 1);
+    }
+  }
+  return lt(T(1e-13), worst);
+}
+
+// X (nd x nr, row stride ld) <- N^-1 X, or N^-T X
+template <class T, bool TRANSPOSED = false> void solve(const Work<T>& w, T* X, int nr, int ld) {
+  const ModelData& M = *w.M;
+  const T *a = TRANSPOSED ? w.lo : w.up, *b = TRANSPOSED ? w.up : w.lo;
+  for (int k = M.nd - 1; k >= 0; --k) {
+    int dk = M.edepth[k], ok = M.eoff[k];
+    const int* path = &M.epath[M.epath_off[k]];
+    const T* xk = X + size_t(k) * ld;
+    for (int di = 0; di < dk; ++di) row_sub(X + size_t(path[di]) * ld, a[ok + di] * w.inv[k], xk, nr);
+  }
+  for (int k = 0; k < M.nd; ++k) {
+    int dk = M.edepth[k], ok = M.eoff[k];
+    const int* path = &M.epath[M.epath_off[k]];
+    T* xk = X + size_t(k) * ld;
+    for (int di = 0; di < dk; ++di) row_sub(xk, b[ok + di], X + size_t(path[di]) * ld, nr);
+    for (int c = 0; c < nr; ++c) xk[c] = xk[c] * w.inv[k];
+  }
+}
+
+// ---- O(n) elimination for deep trees (10.1): factor. Kinematic joints are passed through.
+template <class T> MaskOf<T> chain_factor(Work<T>& w) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < 64 * (M.nm + 1); ++i) { w.phi[i] = T(0.0); w.phit[i] = T(0.0); }
+  T worst = T(1e300);
+  for (int j = M.nm - 1; j >= 0; --j) {
+    const Joint& J = M.joints[j];
+    T *Phi = w.phi + 64 * (j + 1), *Pht = w.phit + 64 * (j + 1);  // Phi[m*8+l]: column m; Pht: columns of the transpose
+    T *Up = w.phi + 64 * J.parent, *Upt = w.phit + 64 * J.parent;
+    if (J.q >= M.nd) {
+      for (int i = 0; i < 64; ++i) { Up[i] += Phi[i]; Upt[i] += Pht[i]; }
+      continue;
+    }
+    const T *P1 = w.P1 + 8 * j, *P2 = w.P2 + 8 * j;
+    T U[8], W[8];
+    for (int l = 0; l < 8; ++l) { U[l] = w.Q2[8 * j + l]; W[l] = w.Q1[8 * j + l]; }
+    for (int m = 0; m < 8; ++m)
+      for (int l = 0; l < 8; ++l) { U[l] += Phi[8 * m + l] * P2[m]; W[l] += Pht[8 * m + l] * P1[m]; }
+    T D = w.diag[J.q], size = T(0.0);
+    for (int l = 0; l < 8; ++l) { T t = P1[l] * U[l]; D += t; size += fabs_(t); }
+    T inv = T(1.0) / D;
+    T rel = fabs_(D) / (size + T(1e-300));
+    worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
+    for (int l = 0; l < 8; ++l) { w.U[8 * j + l] = U[l]; w.Wv[8 * j + l] = W[l] * inv; }
+    w.D[j] = inv;
+    for (int m = 0; m < 8; ++m) {
+      T wm = W[m] * inv, um = U[m] * inv;
+      for (int l = 0; l < 8; ++l) {
+        Up[8 * m + l] += Phi[8 * m + l] - U[l] * wm;
+        Upt[8 * m + l] += Pht[8 * m + l] - W[l] * um;
+      }
+    }
+  }
+  return lt(T(1e-13), worst);
+}
+
+// one right-hand side b (stride ld), in place (10.1, 10.2)
+template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < 8 * (M.nm + 1); ++i) w.phiv[i] = T(0.0);
+  for (int j = M.nm - 1; j >= 0; --j) {
+    const Joint& J = M.joints[j];
+    T *phi = w.phiv + 8 * (j + 1), *up = w.phiv + 8 * J.parent;
+    if (J.q >= M.nd) {
+      for (int l = 0; l < 8; ++l) up[l] += phi[l];
+      continue;
+    }
+    T s = b[size_t(J.q) * ld];
+    for (int l = 0; l < 8; ++l) s -= w.P1[8 * j + l] * phi[l];
+    T z = s * w.D[j];
+    w.z[j] = z;
+    for (int l = 0; l < 8; ++l) up[l] += phi[l] + w.U[8 * j + l] * z;
+  }
+  for (int l = 0; l < 8; ++l) w.phiv[l] = T(0.0);  // now xi by pose index
+  for (int j = 0; j < M.nm; ++j) {
+    const Joint& J = M.joints[j];
+    T *xi = w.phiv + 8 * (j + 1), *up = w.phiv + 8 * J.parent;
+    if (J.q >= M.nd) {
+      for (int l = 0; l < 8; ++l) xi[l] = up[l];
+      continue;
+    }
+    T y = w.z[j];
+    for (int l = 0; l < 8; ++l) y -= w.Wv[8 * j + l] * up[l];
+    b[size_t(J.q) * ld] = y;
+    for (int l = 0; l < 8; ++l) xi[l] = up[l] + w.P2[8 * j + l] * y;
+  }
+}
+
+// ---- small dense systems
+// A (n x n, destroyed), B (n x nr, row stride ld) <- A^-1 B with partial pivoting; returns smallest / largest pivot.
+inline double dense_solve(double* A, int n, double* B, int nr, int ld) {
+  double least = 1e300, most = 0;
+  for (int k = 0; k < n; ++k) {
+    int p = k;
+    for (int i = k + 1; i < n; ++i) if (__builtin_fabs(A[i * n + k]) > __builtin_fabs(A[p * n + k])) p = i;
+    double piv = __builtin_fabs(A[p * n + k]);
+    if (!(piv >= least)) least = piv;
+    if (piv > most) most = piv;
+    if (p != k) {
+      for (int j = 0; j < n; ++j) { double t = A[k * n + j]; A[k * n + j] = A[p * n + j]; A[p * n + j] = t; }
+      for (int j = 0; j < nr; ++j) { double t = B[size_t(k) * ld + j]; B[size_t(k) * ld + j] = B[size_t(p) * ld + j]; B[size_t(p) * ld + j] = t; }
+    }
+    double inv = 1.0 / A[k * n + k];
+    for (int i = k + 1; i < n; ++i) {
+      double f = A[i * n + k] * inv;
+      if (f == 0) continue;
+      for (int j = k + 1; j < n; ++j) A[i * n + j] -= f * A[k * n + j];
+      for (int j = 0; j < nr; ++j) B[size_t(i) * ld + j] -= f * B[size_t(k) * ld + j];
+    }
+  }
+  for (int k = n - 1; k >= 0; --k) {
+    double inv = 1.0 / A[k * n + k];
+    double* bk = B + size_t(k) * ld;
+    for (int i = k + 1; i < n; ++i) { double f = A[k * n + i]; for (int j = 0; j < nr; ++j) bk[j] -= f * B[size_t(i) * ld + j]; }
+    for (int j = 0; j < nr; ++j) bk[j] *= inv;
+  }
+  return n ? least / most : 1.0;
+}
+
+// Least-squares least-norm solution of A x = b by one-sided Jacobi (small n, redundant constraints). A (n x n) destroyed; V (n x n) and
+// s (2 n) scratch; B overwritten. Returns the numerical rank.
+inline int least_norm(double* A, double* V, double* s, int n, double* B, int nr, int ld, double tol) {
+  for (int i = 0; i < n * n; ++i) V[i] = 0;
+  for (int i = 0; i < n; ++i) V[i * n + i] = 1;
+  for (int sweep = 0; sweep < 60; ++sweep) {
+    double off = 0;
+    for (int p = 0; p < n; ++p)
+      for (int q = p + 1; q < n; ++q) {
+        double a = 0, b = 0, c = 0;
+        for (int i = 0; i < n; ++i) { a += A[i * n + p] * A[i * n + p]; b += A[i * n + q] * A[i * n + q]; c += A[i * n + p] * A[i * n + q]; }
+        if (!(c * c > 1e-32 * a * b) || c == 0) continue;
+        off = 1;
+        double z = (b - a) / (2 * c), t = (z >= 0 ? 1 : -1) / (__builtin_fabs(z) + std::sqrt(1 + z * z));
+        double cs = 1 / std::sqrt(1 + t * t), sn = cs * t;
+        for (int i = 0; i < n; ++i) {
+          double x = A[i * n + p], y = A[i * n + q];
+          A[i * n + p] = cs * x - sn * y; A[i * n + q] = sn * x + cs * y;
+          x = V[i * n + p]; y = V[i * n + q];
+          V[i * n + p] = cs * x - sn * y; V[i * n + q] = sn * x + cs * y;
+        }
+      }
+    if (off == 0) break;
+  }
+  double top = 0;
+  int rank = 0;
+  for (int k = 0; k < n; ++k) {
+    double t = 0;
+    for (int i = 0; i < n; ++i) t += A[i * n + k] * A[i * n + k];
+    s[k] = std::sqrt(t);
+    if (s[k] > top) top = s[k];
+  }
+  for (int k = 0; k < n; ++k) rank += s[k] > tol * top;
+  for (int j = 0; j < nr; ++j) {
+    // coefficients U^T b / s on the kept singular values, then V times them
+    double* coef = s + n;
+    for (int k = 0; k < n; ++k) {
+      double t = 0;
+      if (s[k] > tol * top) for (int i = 0; i < n; ++i) t += A[i * n + k] * B[size_t(i) * ld + j];
+      coef[k] = s[k] > tol * top ? t / (s[k] * s[k]) : 0;
+    }
+    for (int i = 0; i < n; ++i) {
+      double t = 0;
+      for (int k = 0; k < n; ++k) t += V[i * n + k] * coef[k];
+      B[size_t(i) * ld + j] = t;
+    }
+  }
+  return rank;
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

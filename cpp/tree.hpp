@@ -1,0 +1,99 @@
+// Frames -> poses, joint axes, twists: one outward sweep (KERNELS section 2).
+#pragma once
+#include "work.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+// Reference point near the mechanism: an affine function of the base's sliding joints at q, constant during a step (KERNELS 15.1)
+template <class T> DAL_INLINE void set_reference(Work<T>& w, const T* q) {
+  const ModelData& M = *w.M;
+  w.ref = vec3<T>(M.ref0);
+  for (size_t i = 0; i < M.ref_q.size(); ++i) w.ref += vec3<T>(&M.ref_axis[3 * i]) * q[M.ref_q[i]];
+}
+
+template <class T> DAL_INLINE void place_root(const Work<T>& w, const Poses<T>& P) {
+  const double* g = w.M->Rg;
+  for (int k = 0; k < 3; ++k) P.R[0].c[k] = vec3<T>(g + 3 * k);
+  P.p[0] = -mul(P.R[0], w.ref);
+}
+
+template <class T> DAL_INLINE void place_joint(const Joint& J, int pose, const T& q, const T& s, const T& c, const Poses<T>& P, int parent_rot) {
+  const M3<T>& Rp = P.R[parent_rot];
+  V3<T> p = P.p[J.parent];
+  if (J.shifted) p += mul(Rp, vec3<T>(J.p0));
+  if (J.kind < 3) {  // prismatic
+    V3<T> a;
+    if (J.turned) {
+      P.R[pose] = mul_const(Rp, J.R0);
+      a = P.R[pose].c[J.kind];
+    } else {
+      a = Rp.c[J.kind];
+    }
+    P.a[pose] = a;
+    P.p[pose] = p + a * q;
+    return;
+  }
+  int k0 = J.kind - 3, k1 = (k0 + 1) % 3, k2 = (k0 + 2) % 3;
+  M3<T> R = Rp;
+  if (J.turned) R = mul_const(Rp, J.R0);
+  V3<T> a = R.c[k0];
+  M3<T>& out = P.R[pose];
+  out.c[k0] = a;
+  out.c[k1] = R.c[k1] * c + R.c[k2] * s;
+  out.c[k2] = R.c[k2] * c - R.c[k1] * s;
+  P.a[pose] = a;
+  if (J.pitch != 0.0) p += a * (q * T(J.pitch));
+  P.p[pose] = p;
+}
+
+template <class T> DAL_INLINE int parent_rot(const ModelData& M, const Joint& J) { return J.parent == 0 ? 0 : M.joints[J.parent - 1].rot; }
+
+// poses of every joint at q
+template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
+  const ModelData& M = *w.M;
+  place_root(w, P);
+  int nr = int(M.rev.size());
+  for (int i = 0; i < nr; ++i) w.trig_x[i] = q[M.rev[i]];
+  sincos_array(w.trig_x, w.trig_s, w.trig_c, nr);
+  for (int j = 0; j < M.nj; ++j) {
+    const Joint& J = M.joints[j];
+    int t = J.slot < 0 ? 0 : J.slot;
+    place_joint(J, j + 1, q[J.q], w.trig_s[t], w.trig_c[t], P, parent_rot<T>(M, J));
+  }
+}
+
+// poses of the joints that constraints see
+template <class T> void constraint_poses(Work<T>& w, const T* q, const Poses<T>& P) {
+  const ModelData& M = *w.M;
+  place_root(w, P);
+  int nr = int(M.crev.size());
+  for (int i = 0; i < nr; ++i) w.trig_x[i] = q[M.crev[i]];
+  sincos_array(w.trig_x, w.trig_s, w.trig_c, nr);
+  for (size_t i = 0; i < M.cjoints.size(); ++i) {
+    int j = M.cjoints[i];
+    const Joint& J = M.joints[j];
+    int t = M.cslot[i] < 0 ? 0 : M.cslot[i];
+    place_joint(J, j + 1, q[J.q], w.trig_s[t], w.trig_c[t], P, parent_rot<T>(M, J));
+  }
+}
+
+// unit twist of a joint (about the reference point)
+template <class T> DAL_INLINE V6<T> joint_twist(const Joint& J, int pose, const Poses<T>& P) {
+  const V3<T>& a = P.a[pose];
+  if (J.kind < 3) return {zero3<T>(), a};
+  V3<T> l = cross(P.p[pose], a);
+  if (J.pitch != 0.0) l += a * T(J.pitch);
+  return {a, l};
+}
+
+template <class T> DAL_INLINE V3<T> site_position(const ModelData& M, const Site& s, const Poses<T>& P) {
+  int rot = s.pose == 0 ? 0 : M.joints[s.pose - 1].rot;
+  return P.p[s.pose] + mul(P.R[rot], vec3<T>(s.p));
+}
+template <class T> DAL_INLINE const M3<T>& site_rotation(const ModelData& M, const Site& s, const Poses<T>& P) {
+  return P.R[s.pose == 0 ? 0 : M.joints[s.pose - 1].rot];
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

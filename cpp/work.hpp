@@ -1,0 +1,147 @@
+// Work<T>: all scratch of one thread, carved from one block at construction; a step allocates nothing.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <type_traits>
+#include "model.hpp"
+#include "spatial.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+constexpr int kPad = 8;  // rows are padded to this many entries
+inline int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
+
+template <class T> struct Poses {
+  M3<T>* R;   // by pose index; read through Joint::rot
+  V3<T>* p;
+  V3<T>* a;   // joint axis
+};
+
+// second- and third-order quantities of the Lagrangian for two slots (discrete: x, y; continuous: q, v)
+template <class T> struct Hessian {
+  T *h11, *h12, *h22;  // nq x nq each, row-major; h12: rows slot 1, columns slot 2
+};
+
+template <class T> struct Work {
+  const ModelData* M = nullptr;
+  char* block = nullptr;
+  // state of the evaluation point
+  T *q, *v;                          // nq
+  V3<T> ref;                         // reference point, world axes
+  T *trig_x, *trig_s, *trig_c;       // revolute joints
+  Poses<T> mid, end;                 // midpoint; end point (constraints)
+  V6<T> *S, *V, *B, *F, *G;          // massive joints (V by pose index)
+  V6<T> *H;                          // composite momentum, by node
+  V3<T> *c;                          // composite first moment
+  Inertia<T> *IC;                    // composite inertia
+  Inertia<T> *body;                  // per-body inertia (third derivatives)
+  V6<T> *hbody;
+  T *Lq, *Lv, *Vq, *Fgen, *scale;    // nq
+  T *P1, *P2, *Q1, *Q2;              // 8 per massive joint
+  T *stk1, *stk2, *stk3, *stk4;      // 8 x stack depth
+  T *row;                            // one row
+  // Newton matrix
+  T *lo, *up, *inv;                  // packed
+  T *phi, *phit, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
+  T *diag;
+  // elements, local
+  V3<T> *di, *dij, *ddi, *ddij, *wv, *om, *dw, *ua, *ub;
+  T *lg, *lh, *lt, *la, *lb, *lc, *ld;
+  T *tape_w, *tape_in, *tape_out;
+  // constraints
+  T *h, *hscale, *C0, *C1, *S1, *Xr, *lam, *lam_try;   // nc, nc, nc x nq, nc x nq, nc x nc, nd x (nc + 1)
+  // step
+  T *x, *y, *y_try, *p, *r, *u, *dy, *dl, *pnext, *kin;
+  double *kkt, *dense;               // plain dense fallback; small dense systems
+  // linearization (allocated only when asked for)
+  Hessian<T> E, E3;
+  T *Fq, *Fv, *Fu;                   // nd x nq, nd x nq, nd x nu
+  T *dq, *dv;                        // directions
+  V6<T> *eta, *xi, *dS, *dB, *dF, *dG, *dH, *dhb;
+  Inertia<T> *dIC;
+  T *dP1, *dP2, *dQ1, *dQ2;
+  T *Z, *Pw, *Lw, *rhs;              // nd x (nw + nc), nd x nw, nc x nw
+  T *mu, *nu, *g, *tmp;
+  T *Hu, *Huu;                       // force second order: (2 nq) x nu and nu x nu
+  T *Wy, *TW;                        // nq x nw
+  T *fstore;                         // second derivatives of one force
+  int nw = 0;
+  bool large = false;
+  bool use_packed = false;           // linearization needs the packed matrix even when steps use the O(n) elimination
+
+  Work() = default;
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work() { std::free(block); }
+
+  void init(const ModelData& model, bool linearization) {
+    M = &model;
+    large = linearization;
+    size_t size = layout(nullptr);
+    block = static_cast<char*>(std::aligned_alloc(64, (size + 63) / 64 * 64));
+    if (!block) std::abort();
+    std::memset(block, 0, (size + 63) / 64 * 64);
+    layout(block);
+  }
+
+ private:
+  size_t layout(char* base) {
+    const ModelData& m = *M;
+    size_t at = 0;
+    auto take = [&](auto*& ptr, size_t count) {
+      using E = std::remove_reference_t<decltype(*ptr)>;
+      at = (at + 63) / 64 * 64;
+      ptr = base ? reinterpret_cast<E*>(base + at) : nullptr;
+      at += (count + 1) * sizeof(E);
+    };
+    size_t nq = m.nq, nd = m.nd, nc = m.nc, nu = m.nu, np = m.nj + 1, nm = m.nm, nn = m.nn, ml = m.max_local;
+    nw = m.nq + m.nd + m.nu + m.nk;
+    size_t ncol = 2 * m.nq + m.nu + m.nk;  // columns of the continuous linearization, the wider one
+    size_t depth = padded(m.nm + 1);
+    take(q, nq); take(v, nq);
+    take(trig_x, np + kPad); take(trig_s, np + kPad); take(trig_c, np + kPad);
+    for (Poses<T>* P : {&mid, &end}) { take(P->R, np); take(P->p, np); take(P->a, np); }
+    take(S, nm); take(V, nm + 1); take(B, nm); take(F, nm); take(G, nm);
+    take(H, nn); take(c, nn); take(IC, nn); take(body, nn); take(hbody, nn);
+    take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
+    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * nm);
+    for (T** g : {&stk1, &stk2, &stk3, &stk4}) take(*g, 8 * depth);
+    take(row, depth);
+    take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
+    if (m.chain_solver) {
+      take(phi, 64 * (nm + 1)); take(phit, 64 * (nm + 1)); take(phiv, 8 * (nm + 1));
+      take(U, 8 * nm); take(Wv, 8 * nm); take(D, nm); take(z, nm);
+    }
+    take(diag, nd);
+    for (V3<T>** g : {&di, &ddi, &wv, &om, &dw, &ua, &ub}) take(*g, ml + 1);
+    take(dij, ml * ml); take(ddij, ml * ml);
+    for (T** g : {&lg, &la, &lb, &lc, &ld}) take(*g, 3 * ml + 8 + nu);
+    take(lh, (2 * ml + nu + 2) * (2 * ml + nu + 2)); take(lt, (2 * ml + nu + 2) * (2 * ml + nu + 2));
+    take(tape_w, m.max_tape_work); take(tape_in, m.max_tape_io); take(tape_out, m.max_tape_io);
+    take(h, nc); take(hscale, nc); take(C0, nc * nq); take(C1, nc * nq); take(S1, nc * nc);
+    take(Xr, nd * padded(nc + 1)); take(lam, nc); take(lam_try, nc);
+    take(x, nq); take(y, nq); take(y_try, nq); take(p, nd); take(r, nd); take(u, nu); take(dy, nd); take(dl, nc); take(pnext, nd); take(kin, m.nk);
+    take(kkt, (nd + nc) * (nd + nc + 2)); take(dense, 3 * nc * nc + 4 * nc + nc * (large ? ncol + kPad : 2));
+    if (large) {
+      for (Hessian<T>* e : {&E, &E3}) { take(e->h11, nq * nq); take(e->h12, nq * nq); take(e->h22, nq * nq); }
+      take(Fq, nd * nq); take(Fv, nd * nq); take(Fu, nd * nu);
+      take(dq, nq); take(dv, nq);
+      take(eta, nm + 1); take(xi, nm + 1); take(dS, nm); take(dB, nm); take(dF, nm); take(dG, nm);
+      take(dH, nn); take(dhb, nn); take(dIC, nn);
+      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * nm);
+      size_t nwp = ncol + nc + kPad;
+      take(Z, nd * nwp); take(Pw, nd * nwp); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
+      take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
+      take(Hu, 2 * nq * nu); take(Huu, nu * nu);
+      take(Wy, nq * nwp); take(TW, nq * nwp);
+      take(fstore, 3 * ml * ml + 12 * ml + 36 + 2 * ml * nu + nu * nu);
+    }
+    return at + 64;
+  }
+  T*& nu_() { return nu; }
+};
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

@@ -1,0 +1,649 @@
+"""Mechanics at a point: kinematics, energies, momenta, derivatives of L, forces and constraints, continuous dynamics.
+
+Free functions of a `Model` and arrays; everything numeric happens in the compiled core. q has shape (nq,), dynamic variables first; v likewise.
+Where the docstring says so, q and v may also be (N, nq).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _core
+from .errors import ConvergenceError, SingularityError
+from .model import Model
+from .model.compile import compile_model
+
+Array = NDArray[np.float64]
+
+
+def core(model: Model) -> Any:
+    """The compiled core of a model, built on first use and kept with the model."""
+    found = model.__dict__.get("_compiled")
+    if found is None:
+        found = _core.Core(compile_model(model))
+        model.__dict__["_compiled"] = found
+    return found
+
+
+def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], what: str) -> Array:
+    """Numbers for named entries: an array, a dict by name (others zero), or None (zeros); checked for shape and NaN."""
+    if value is None:
+        return np.zeros(len(names))
+    if isinstance(value, Mapping):
+        out = np.zeros(len(names))
+        index = {n: i for i, n in enumerate(names)}
+        for key, x in value.items():
+            if key not in index:
+                from .model.model import _nearest
+
+                raise ValueError(f"{what}: unknown name {key!r}{_nearest(key, names)}")
+            out[index[key]] = x
+    else:
+        out = np.ascontiguousarray(value, dtype=float)
+        if out.shape != (len(names),):
+            raise ValueError(f"{what} has shape {out.shape}, but ({len(names)},) is needed")
+    if not np.isfinite(out).all():
+        bad = int(np.flatnonzero(~np.isfinite(out))[0])
+        raise ValueError(f"{what} is not finite at '{names[bad]}'")
+    return out
+
+
+def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+    """A finite float array of the given shape (-1: any)."""
+    out = np.ascontiguousarray(value, dtype=float)
+    if out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True)):
+        wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ")"
+        raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
+    if not np.isfinite(out).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
+        raise ValueError(f"{what} is not finite at index {where}")
+    return out
+
+
+def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    return vector(q, model.variables, "q")
+
+
+def _v(model: Model, v: ArrayLike | Mapping[str, float] | None) -> Array:
+    return vector(v, model.variables, "v")
+
+
+def _many(model: Model, q: ArrayLike | Mapping[str, float], what: str = "q") -> tuple[Array, bool]:
+    """(N, nq) and whether a single point was given."""
+    if isinstance(q, Mapping):
+        return vector(q, model.variables, what)[None], True
+    x = np.ascontiguousarray(q, dtype=float)
+    if x.ndim == 1:
+        return vector(x, model.variables, what)[None], True
+    return matrix(x, (-1, model.nq), what), False
+
+
+# ---- kinematics
+
+
+def poses(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """4x4 pose of every frame (order of `model.frame_entries`): (nframes, 4, 4), or (N, nframes, 4, 4) for many q.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", name="cart", mass=1.0)])
+    >>> da.poses(m, [2.0])[1, 0, 3]
+    np.float64(2.0)
+    """
+    x, single = _many(model, q)
+    g = core(model).frames(x)
+    return g[0] if single else g
+
+
+def pose(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
+    """4x4 pose of one frame; (N, 4, 4) for many q.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", name="cart", mass=1.0)])
+    >>> da.pose(m, [2.0], "cart")[:3, 3]
+    array([2., 0., 0.])
+    """
+    return poses(model, q)[..., model.frame_index(frame), :, :]
+
+
+def positions(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """Origins of all frames: (nframes, 3), or (N, nframes, 3).
+
+    >>> import dalembert as da
+    >>> da.positions(da.Model([da.ty("y", mass=1.0)]), [3.0])[1]
+    array([0., 3., 0.])
+    """
+    return poses(model, q)[..., :3, 3]
+
+
+def twists(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """Unit twist (angular; linear at the world origin, world axes) of every variable: (nq, 6); zeros where it moves no frame.
+
+    >>> import dalembert as da
+    >>> da.twists(da.Model([da.rz("a", da.tx(1.0, mass=1.0))]), [0.0])[0]
+    array([0., 0., 1., 0., 0., 0.])
+    """
+    x = _q(model, q)
+    by_joint = core(model).twists(x)
+    out = np.zeros((model.nq, 6))
+    order = compiled_joints(model)
+    out[order] = by_joint
+    return out
+
+
+def compiled_joints(model: Model) -> Array:
+    """q index of each joint of the compiled core, in its order."""
+    order = model.__dict__.get("_joint_q")
+    if order is None:
+        order = np.array([j["q"] for j in compile_model(model)["joints"]], dtype=int)
+        model.__dict__["_joint_q"] = order
+    return order
+
+
+def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
+    """Jacobian (6, nq) of a frame: angular velocity and velocity of its origin, world axes.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.rz("a", da.tx(1.0, name="tip", mass=1.0))])
+    >>> da.frame_jacobian(m, [0.0], "tip")[:, 0]
+    array([0., 0., 1., 0., 1., 0.])
+    """
+    x = _q(model, q)
+    s = twists(model, x)
+    p = pose(model, x, frame)[:3, 3]
+    out = np.zeros((6, model.nq))
+    for name in model.path(frame):
+        i = model.index(name)
+        out[:3, i] = s[i, :3]
+        out[3:, i] = s[i, 3:] + np.cross(s[i, :3], p)
+    return out
+
+
+# ---- energies, momenta
+
+
+def kinetic_energy(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]) -> Any:
+    """Kinetic energy (J); an array for many q, v.
+
+    >>> import dalembert as da
+    >>> da.kinetic_energy(da.Model([da.tx("x", mass=2.0)]), [0.0], [3.0])
+    9.0
+    """
+    (x, single), (w, _) = _many(model, q), _many(model, v, "v")
+    t = core(model).energy(x, w)[0]
+    return float(t[0]) if single else t
+
+
+def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
+    """Potential energy (J); an array for many q.
+
+    >>> import dalembert as da
+    >>> da.potential_energy(da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -10.0))]), [3.0])
+    60.0
+    """
+    x, single = _many(model, q)
+    u = core(model).energy(x, np.zeros_like(x))[1]
+    return float(u[0]) if single else u
+
+
+def lagrangian(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]) -> float:
+    """L = T - V.
+
+    >>> import dalembert as da
+    >>> da.lagrangian(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])
+    1.0
+    """
+    t, u = core(model).energy(_q(model, q)[None], _v(model, v)[None])
+    return float(t[0] - u[0])
+
+
+def lagrangian_first(
+    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
+) -> tuple[Array, Array]:
+    """(L_q, L_v), each (nq,), in O(n).
+
+    >>> import dalembert as da
+    >>> da.lagrangian_first(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])[1]
+    array([2.])
+    """
+    return core(model).first(_q(model, q), _v(model, v))  # type: ignore[no-any-return]
+
+
+def lagrangian_second(
+    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
+) -> tuple[Array, Array, Array]:
+    """(L_qq, L_qv, L_vv), each (nq, nq); L_qv has rows q and columns v.
+
+    >>> import dalembert as da
+    >>> da.lagrangian_second(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])[2]
+    array([[2.]])
+    """
+    return core(model).second(_q(model, q), _v(model, v))  # type: ignore[no-any-return]
+
+
+def lagrangian_third(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float],
+    dq: ArrayLike | Mapping[str, float] | None = None,
+    dv: ArrayLike | Mapping[str, float] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Derivative of (L_qq, L_qv, L_vv) along the direction (dq, dv), each (nq, nq).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -10.0, 0))])
+    >>> float(da.lagrangian_third(m, [0.3], [0.0], dq=[1.0])[0][0, 0].round(6))
+    2.955202
+    """
+    return core(model).third(  # type: ignore[no-any-return]
+        _q(model, q), _v(model, v), vector(dq, model.variables, "dq"), vector(dv, model.variables, "dv")
+    )
+
+
+def mass_matrix(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """Mass matrix (nq, nq), kinematic variables included.
+
+    >>> import dalembert as da
+    >>> da.mass_matrix(da.Model([da.tx("x", mass=2.0)]), [0.0])
+    array([[2.]])
+    """
+    return lagrangian_second(model, q, np.zeros(model.nq))[2]
+
+
+def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """V_q (nq,).
+
+    >>> import dalembert as da
+    >>> da.potential_gradient(da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -10.0))]), [3.0])
+    array([20.])
+    """
+    return core(model).potential(_q(model, q), False)[1]  # type: ignore[no-any-return]
+
+
+def spatial_momentum(
+    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
+) -> Array:
+    """Total (angular about the world origin; linear) momentum, world axes: (6,), or (N, 6).
+
+    >>> import dalembert as da
+    >>> da.spatial_momentum(da.Model([da.tx("x", mass=2.0)]), [0.0], [3.0])[3]
+    np.float64(6.0)
+    """
+    (x, single), (w, _) = _many(model, q), _many(model, v, "v")
+    h = core(model).momentum(x, w)
+    return h[0] if single else h
+
+
+# ---- constraints
+
+
+def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """h(q): (nc,), or (N, nc).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
+    >>> da.constraints(m, [1.0, 1.0])
+    array([1.])
+    """
+    x, single = _many(model, q)
+    h = core(model).constraints(x)[0]
+    return h[0] if single else h
+
+
+def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """Dh(q): (nc, nq).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
+    >>> da.constraint_jacobian(m, [1.0, 0.0])
+    array([[2., 0.]])
+    """
+    return core(model).constraints(_q(model, q)[None])[1][0]  # type: ignore[no-any-return]
+
+
+def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike | None = None) -> Array:
+    """D2h(q): (nc, nq, nq), or its sum weighted with (nc,) numbers: (nq, nq).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
+    >>> da.constraint_hessian(m, [1.0, 0.0], [0.5])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    x, c = _q(model, q), core(model)
+    if weight is not None:
+        return c.constraint_second(x, vector(weight, model.constraints, "weight"))  # type: ignore[no-any-return]
+    if not model.nc:
+        return np.zeros((0, model.nq, model.nq))
+    return np.stack([c.constraint_second(x, row) for row in np.eye(model.nc)])
+
+
+def constraint_third(
+    model: Model, q: ArrayLike | Mapping[str, float], direction: ArrayLike, weight: ArrayLike
+) -> Array:
+    """Derivative of the weighted D2h along a direction (nq,): (nq, nq).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
+    >>> float(abs(da.constraint_third(m, [1.0, 0.0], [1.0, 0.0], [1.0])).max())
+    0.0
+    """
+    x = _q(model, q)
+    w, d = vector(weight, model.constraints, "weight"), vector(direction, model.variables, "direction")
+    return core(model).constraint_third(x, w, d)  # type: ignore[no-any-return]
+
+
+# ---- forces
+
+
+def force(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float] | None = None,
+    u: ArrayLike | Mapping[str, float] | None = None,
+) -> Array:
+    """Generalized force on the dynamic variables, besides potentials: (nd,).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", mass=1.0)], [da.Damping(0.5), da.ConfigForce("x", input="push")])
+    >>> da.force(m, [0.0], [2.0], [3.0])
+    array([2.])
+    """
+    return core(model).force(_q(model, q), _v(model, v), vector(u, model.inputs, "u"))  # type: ignore[no-any-return]
+
+
+def force_first(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float] | None = None,
+    u: ArrayLike | Mapping[str, float] | None = None,
+) -> tuple[Array, Array, Array]:
+    """(F_q (nd, nq), F_v (nd, nq), F_u (nd, nu)).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", mass=1.0)], [da.Damping(0.5)])
+    >>> da.force_first(m, [0.0])[1]
+    array([[-0.5]])
+    """
+    return core(model).force_first(_q(model, q), _v(model, v), vector(u, model.inputs, "u"))  # type: ignore[no-any-return]
+
+
+def force_second(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float] | None,
+    u: ArrayLike | Mapping[str, float] | None,
+    weight: ArrayLike,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Second derivatives of weight . F: blocks (qq, qv, vv, qu, vu, uu); weight (nd,).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", mass=1.0)], [da.Damping(0.5)])
+    >>> da.force_second(m, [0.0], [1.0], None, [1.0])[0]
+    array([[0.]])
+    """
+    x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
+    return core(model).force_second(x, w, i, vector(weight, model.dynamic, "weight"))  # type: ignore[no-any-return]
+
+
+# ---- continuous dynamics
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """Solution of the continuous equations: `ddq` (nq,), `lam` (nc,); with derivatives if asked for.
+
+    `ddq_q` (nd, nq), `ddq_v` (nd, nq), `ddq_u` (nd, nu), `ddq_k` (nd, nk) and the same for `lam_*` (nc rows).
+    """
+
+    ddq: Array
+    lam: Array
+    ddq_q: Array | None = None
+    ddq_v: Array | None = None
+    ddq_u: Array | None = None
+    ddq_k: Array | None = None
+    lam_q: Array | None = None
+    lam_v: Array | None = None
+    lam_u: Array | None = None
+    lam_k: Array | None = None
+
+    def __iter__(self) -> Any:
+        return iter((self.ddq, self.lam))
+
+
+def _singular(model: Model, q: Array) -> SingularityError:
+    """Names the variables in the null space of the mass matrix."""
+    m = mass_matrix(model, q)[: model.nd, : model.nd]
+    value, vectors = np.linalg.eigh(m)
+    names = tuple(model.dynamic[i] for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)) if model.nd else ()
+    least = float(value[0]) if model.nd else 0.0
+    return SingularityError(
+        f"the mass matrix is singular in {', '.join(names)} (smallest eigenvalue {least:.3g})",
+        matrix="mass",
+        variables=names,
+        hint="give these frames a rotational inertia, or move away from the singular configuration",
+    )
+
+
+def acceleration(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float] | None = None,
+    u: ArrayLike | Mapping[str, float] | None = None,
+    ddq_kin: ArrayLike | Mapping[str, float] | None = None,
+    *,
+    derivatives: bool = False,
+) -> Acceleration:
+    """ddq and lambda of d/dt L_v - L_q = F + Dh^T lambda under the constraints (Scalable variational integrators, eqs 28, 36).
+
+    Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -9.8))])
+    >>> da.acceleration(m, [0.0]).ddq
+    array([-9.8])
+    """
+    x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
+    k = vector(ddq_kin, model.kinematic, "ddq_kin")
+    c = core(model)
+    if not derivatives:
+        ddq, lam, ok = c.acceleration(x, w, i, k)
+        if not ok or not np.isfinite(ddq).all():
+            raise _singular(model, x)
+        return Acceleration(ddq, lam)
+    ddq, lam, da, dl, ok = c.acceleration_first(x, w, i, k)
+    if not ok or not np.isfinite(ddq).all():
+        raise _singular(model, x)
+    cuts = np.cumsum([model.nq, model.nq, model.nu])
+    return Acceleration(ddq, lam, *np.split(da, cuts, axis=1), *np.split(dl, cuts, axis=1))
+
+
+def acceleration_second(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float] | None = None,
+    u: ArrayLike | Mapping[str, float] | None = None,
+    ddq_kin: ArrayLike | Mapping[str, float] | None = None,
+) -> tuple[Array, Array]:
+    """Second derivatives of ddq (nd, n, n) and lambda (nc, n, n) by w = (q, v, u, ddq_kin), n = 2 nq + nu + nk.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -9.8))])
+    >>> float(abs(da.acceleration_second(m, [0.0])[0]).max())
+    0.0
+    """
+    x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
+    d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.kinematic, "ddq_kin"))
+    if not ok:
+        raise _singular(model, x)
+    return np.ascontiguousarray(d2a.transpose(1, 0, 2)), np.ascontiguousarray(d2l.transpose(1, 0, 2))
+
+
+# ---- consistent configurations, equilibria
+
+
+def satisfy_constraints(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    *,
+    fixed: Iterable[str] = (),
+    keep_kinematic: bool = True,
+    tolerance: float = 1e-12,
+    max_iterations: int = 200,
+) -> Array:
+    """The nearest configuration with h(q) = 0, keeping the variables in `fixed` (and the kinematic ones) as they are.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
+    >>> da.satisfy_constraints(m, [3.0, 4.0]).round(9)
+    array([0.6, 0.8])
+    """
+    x = _q(model, q).copy()
+    held = {model.index(name) for name in fixed} | (set(range(model.nd, model.nq)) if keep_kinematic else set())
+    free = [i for i in range(model.nq) if i not in held]
+    if not model.nc:
+        return x
+
+    def error(y: Array) -> float:
+        return float(np.abs(constraints(model, y)).max())
+
+    best = error(x)
+    scale = 1.0 + float(np.abs(constraint_jacobian(model, x)).max())
+    for _ in range(max_iterations):
+        if best <= tolerance * scale:
+            return x
+        h, c = constraints(model, x), constraint_jacobian(model, x)[:, free]
+        step = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
+        t = 1.0
+        while t > 1e-10:
+            y = x.copy()
+            y[free] += t * step
+            e = error(y)
+            if e < best * (1 - 1e-4 * t):
+                x, best = y, e
+                break
+            t *= 0.5
+        else:
+            break
+    if best <= 1e3 * tolerance * scale:
+        return x
+    worst = model.constraints[int(np.argmax(np.abs(constraints(model, x))))]
+    raise ConvergenceError(
+        f"no configuration satisfies the constraints: {worst} is still off by {best:.3g}",
+        residual=best,
+        state=x,
+        hint="start nearer, or hold fewer variables fixed",
+    )
+
+
+def consistent_velocity(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    v: ArrayLike | Mapping[str, float],
+    *,
+    fixed: Iterable[str] = (),
+) -> Array:
+    """The velocity nearest to v (in the kinetic-energy metric) with Dh v = 0, keeping kinematic and `fixed` variables.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
+    >>> da.consistent_velocity(m, [1.0, 0.0], [1.0, 1.0])
+    array([0., 1.])
+    """
+    x, w = _q(model, q), _v(model, v).copy()
+    if not model.nc:
+        return w
+    held = {model.index(name) for name in fixed} | set(range(model.nd, model.nq))
+    free = [i for i in range(model.nq) if i not in held]
+    c = constraint_jacobian(model, x)
+    m = mass_matrix(model, x)[np.ix_(free, free)]
+    a = np.linalg.solve(m, c[:, free].T)
+    w[free] -= a @ np.linalg.lstsq(c[:, free] @ a, c @ w, rcond=1e-12)[0]
+    left = float(np.abs(c @ w).max())
+    if left > 1e-8 * (1 + float(np.abs(w).max())):
+        raise ConvergenceError(f"no velocity satisfies the constraints (rate {left:.3g} remains)", residual=left, state=w)
+    return w
+
+
+def equilibrium(
+    model: Model,
+    q: ArrayLike | Mapping[str, float],
+    *,
+    fixed: Iterable[str] = (),
+    u: ArrayLike | Mapping[str, float] | None = None,
+    tolerance: float = 1e-10,
+    max_iterations: int = 500,
+) -> Array:
+    """A static equilibrium near q: least potential energy under the constraints (inputs u act as constant loads).
+
+    Newton steps on the Lagrangian, regularized until they go downhill in the merit V + penalty |h|.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
+    >>> bool(abs(da.equilibrium(m, [1.0])[0]) < 1e-9)
+    True
+    """
+    x = _q(model, q).copy()
+    held = {model.index(name) for name in fixed} | set(range(model.nd, model.nq))
+    free = [i for i in range(model.nq) if i not in held]
+    load, nc = vector(u, model.inputs, "u"), model.nc
+    c = core(model)
+    zero = np.zeros(model.nq)
+    if nc:
+        x = satisfy_constraints(model, x, fixed=fixed)
+
+    def gradient(y: Array) -> tuple[float, Array]:
+        value, g, _ = c.potential(y, False)
+        return value, g[free] - np.pad(c.force(y, zero, load), (0, model.nk))[free]
+
+    def merit(y: Array, penalty: float) -> float:
+        value = c.potential(y, False)[0] - (c.force(y, zero, load) @ y[: model.nd] if model.nu else 0.0)
+        return float(value + penalty * (np.abs(constraints(model, y)).sum() if nc else 0.0))
+
+    if not free:
+        return x
+    lam = np.zeros(nc)
+    regular = 0.0
+    for _ in range(max_iterations):
+        _, g = gradient(x)
+        hessian = c.potential(x, True)[2]
+        if model.nu:
+            hessian[: model.nd] -= c.force_first(x, zero, load)[0]
+        h, j = (constraints(model, x), constraint_jacobian(model, x)[:, free]) if nc else (zero[:0], np.zeros((0, len(free))))
+        if nc:
+            lam = np.linalg.lstsq(j.T, g, rcond=None)[0]
+            hessian = hessian - constraint_hessian(model, x, lam)
+        residual = g - j.T @ lam
+        scale = 1.0 + float(np.abs(g).max())
+        size = max(float(np.abs(residual).max()) / scale, float(np.abs(h).max()) if nc else 0.0)
+        if size < tolerance:
+            return x
+        h_ff = hessian[np.ix_(free, free)]
+        penalty = 2 * float(np.abs(lam).max()) + 1.0 if nc else 0.0
+        now = merit(x, penalty)
+        top = max(1.0, float(np.abs(h_ff).max()))
+        moved = False
+        for _attempt in range(60):
+            k = np.block([[h_ff + regular * np.eye(len(free)), -j.T], [j, np.zeros((nc, nc))]])
+            step = np.linalg.lstsq(k, -np.concatenate([residual, h]), rcond=1e-14)[0][: len(free)]
+            biggest = float(np.abs(step).max())
+            if biggest > 1.0:
+                step /= biggest
+            y = x.copy()
+            y[free] += step
+            if merit(y, penalty) < now - 1e-12 * abs(now) or (biggest < 1e-6 and regular == 0.0):
+                x, moved = y, True
+                regular = 0.0 if regular < 1e-6 * top else regular / 10
+                break
+            regular = 1e-4 * top if regular == 0.0 else 4 * regular
+        if not moved:
+            if size < 1e-7:
+                return x
+            break
+    raise ConvergenceError(
+        "no static equilibrium found", residual=size, state=x, hint="start nearer, add damping by hand, or fix variables"
+    )
