@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert import formats, models
+from dalembert import formats, mechanics, models
 from dalembert.symbolic import Symbolic
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference/models.json").read_text())
@@ -64,8 +64,11 @@ def test_lagrangian_of_reference(name):
     assert value(model, lambda s: s.lagrangian(), q, v)[0] == pytest.approx(data["L"], rel=1e-12)
     p = value(model, lambda s: ca.gradient(s.lagrangian(), s.v), q, v)
     assert np.abs(p - data["L_ddq"])[: model.nd].max() < 1e-11
+    assert mechanics.lagrangian(model, q, v) == pytest.approx(data["L"], rel=1e-12)
+    assert np.abs(mechanics.lagrangian_first(model, q, v)[1] - data["L_ddq"]).max() < 1e-11
     if model.nc:
         assert np.abs(value(model, lambda s: s.h(), q) - data["h"]).max() < 1e-11
+        assert np.abs(mechanics.constraints(model, q) - data["h"]).max() < 1e-11
     if "q0" in data:
         assert np.array_equal(configurations["q0"], data["q0"])
 
@@ -99,6 +102,29 @@ def test_scissor_lift_is_the_reference():
     expected = np.sum((m * length**2 * ((n - 0.5) ** 2 * c**2 + 0.25 * s**2) + p["I_link"]) * w**2)
     expected += 0.5 * p["m_slider"] * length**2 * s**2 * w**2 + np.sum(2 * m * p["g"] * length * (n - 0.5) * s)
     assert value(model, lambda x: x.lagrangian(), q, v)[0] == pytest.approx(expected, rel=1e-9)
+    assert mechanics.lagrangian(model, q, v) == pytest.approx(expected, rel=1e-9)
+
+
+def test_order_of_variables_in_the_core():
+    """Any order gives the same mechanics, permuted: M, gradient, constraints."""
+    model = models.load("string_puppet")
+    rng = np.random.default_rng(0)
+    order = [*rng.permutation(model.dynamic), *rng.permutation(model.kinematic)]
+    other = da.Model(model.frames, model.elements, model.name, variables=[str(v) for v in order])
+    p = [model.index(v) for v in other.variables]
+    q, v = rng.uniform(0.5, 1, model.nq), rng.uniform(-1, 1, model.nq)
+    assert np.abs(mechanics.mass_matrix(other, q[p]) - mechanics.mass_matrix(model, q)[np.ix_(p, p)]).max() < 1e-13
+    for a, b in zip(
+        mechanics.lagrangian_first(other, q[p], v[p]), mechanics.lagrangian_first(model, q, v), strict=True
+    ):
+        assert np.abs(a - b[p]).max() < 1e-12
+    for a, b in zip(
+        mechanics.lagrangian_second(other, q[p], v[p]), mechanics.lagrangian_second(model, q, v), strict=True
+    ):
+        assert np.abs(a - b[np.ix_(p, p)]).max() < 1e-12
+    assert np.abs(mechanics.constraints(other, q[p]) - mechanics.constraints(model, q)).max() < 1e-14
+    jacobian = mechanics.constraint_jacobian(model, q)
+    assert np.abs(mechanics.constraint_jacobian(other, q[p]) - jacobian[:, p]).max() < 1e-14
 
 
 def test_unknown_model():
