@@ -62,8 +62,8 @@ def build_everything() -> da.Model:
         da.Force(lambda m: {"x": -(m.velocity("x") ** 3) + m.input("u")}, uses=("u",), name="drag"),
         da.Constraint(lambda m: m["roll"] - m["a"] ** 2, name="parabola"),
     ]
-    order = ["theta", "x", "lift", "roll", "screw", "c", "b", "a"]
-    order += [f"body.{v}" for v in ("rx", "ry", "rz", "tz", "ty", "tx")] + ["winch", "hook-y", "hook x"]
+    order = ["c", "x", "theta", "b", "lift", "screw", "roll", "a"]
+    order += [f"body.{v}" for v in ("tx", "ty", "tz", "rz", "ry", "rx")] + ["winch", "hook-y", "hook x"]
     return da.Model(frames, elements, "everything", variables=order)
 
 

@@ -187,6 +187,7 @@ BAD = {
         lambda: pendulum(variables=["rho", "theta", "slide"]),
         "kinematic 'rho' stands before",
     ),
+    "order against the tree": (lambda: pendulum(variables=["slide", "theta", "rho"]), "'slide' stands before 'theta'"),
     "order is a text": (lambda: pendulum(variables="theta"), "variables must be a list of names"),
     # user elements
     "potential is no function": (lambda: pendulum(da.Potential(3.0, name="soft")), "Potential(soft)"),

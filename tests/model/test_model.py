@@ -51,13 +51,15 @@ def test_unknown_names_suggest_the_nearest(ask):
 
 
 def test_order_of_variables_can_be_chosen():
-    order = ("theta", "x", "string", "rho")
+    order = ("x", "theta", "string", "rho")
     m = machine(variables=order)
     assert m.variables == order
     assert m.index("string") == 2
     assert m.kinematic == ("string", "rho")
     assert m != machine()
     assert pickle.loads(pickle.dumps(m)).variables == order
+    two = [rx("a", rx("b", mass=1.0)), rx("c", mass=1.0, inertia=(1, 1, 1))]
+    assert Model(two, variables=("c", "a", "b")).index("c") == 0
 
 
 def test_values():

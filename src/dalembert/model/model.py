@@ -33,7 +33,8 @@ class FrameEntry:
 class Model:
     """A mechanism. Arguments: root `frames` (children of the world), `elements`, an optional `name`.
 
-    `variables` (optional) lists all variables in the order that q shall have, dynamic ones first.
+    `variables` (optional) lists all variables in the order that q shall have: dynamic ones first, each after those that
+    move it, then the kinematic ones in any order.
 
     >>> from dalembert import Gravity, Model, rx, tz
     >>> pendulum = Model([rx("theta", tz(-1.0, name="bob", mass=1.0))], [Gravity((0, 0, -9.8))])
@@ -232,8 +233,20 @@ class Model:
         self._variables = (*dynamic, *kinematic)
         if order is not None:
             self._variables = _reordered(order, dynamic, kinematic)
+            self._check_order(self._variables)
         self._nd = len(dynamic)
         self._variable_index = {v: i for i, v in enumerate(self._variables)}
+
+    def _check_order(self, variables: tuple[str, ...]) -> None:
+        """Dynamic variables go down the tree: the factorization along the tree starts at the largest index."""
+        place = {v: i for i, v in enumerate(variables)}
+        above: list[str | None] = [None]  # nearest dynamic variable at or above each frame
+        for entry in self._entries[1:]:
+            assert entry.frame is not None
+            upper, own = above[entry.parent], entry.frame.value
+            if isinstance(own, str) and upper is not None and place[own] < place[upper]:
+                raise ModelError(f"variables: '{own}' stands before '{upper}', which moves it", culprit=own)
+            above.append(own if isinstance(own, str) else upper)
 
     def _index_inputs(self, elements: tuple[Element, ...]) -> None:
         names: list[str] = []
