@@ -7,6 +7,7 @@ compiled core is checked against.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import ModelError
@@ -16,6 +17,19 @@ from .model.frames import Kinematic
 if TYPE_CHECKING:
     from .model.model import Model
     from .model.spline import Spline
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a frame is: rotation, position, angular velocity (world axes).
+
+    `turn` is (axis, angle) if the rotation is about one coordinate axis only (-1: none yet), else None.
+    """
+
+    rotation: Any
+    position: Any
+    spin: Any
+    turn: tuple[int, Any] | None
 
 
 class Symbolic:
@@ -38,7 +52,7 @@ class Symbolic:
         self.v = _symbols(ca, model.variables, "d{}")
         self.u = _symbols(ca, model.inputs, "{}")
         self._ca = ca
-        self._poses: dict[int, tuple[Any, Any]] = {0: (ca.SX(ca.DM.eye(3)), ca.SX.zeros(3))}
+        self._places = {0: _Place(ca.SX(ca.DM.eye(3)), ca.SX.zeros(3), ca.SX.zeros(3), (-1, ca.SX(0)))}
         self._kept: dict[str, Any] = {}
 
     # ---- names
@@ -72,37 +86,41 @@ class Symbolic:
         return ca.vertcat(ca.horzcat(rotation, position), ca.SX(ca.DM([[0, 0, 0, 1]])))
 
     def _pose(self, frame: str | int) -> tuple[Any, Any]:
+        place = self._place(frame)
+        return place.rotation, place.position
+
+    def _place(self, frame: str | int) -> _Place:
         entries = self.model.frame_entries
         i = self.model.frame_index(frame) if isinstance(frame, str) else int(frame)
         # walk up to the first known ancestor, then multiply down: a loop, so that deep chains are no problem
         path = []
-        while i not in self._poses:
+        while i not in self._places:
             path.append(i)
             i = entries[i].parent
         for i in reversed(path):
-            rotation, position = self._poses[entries[i].parent]
-            step_rotation, step = self._step(entries[i].frame)
-            self._poses[i] = (rotation @ step_rotation, position + rotation @ step)
-        return self._poses[i]
+            self._places[i] = self._follow(self._places[entries[i].parent], entries[i].frame)
+        return self._places[i]
 
-    def _step(self, frame: Any) -> tuple[Any, Any]:
-        """Rotation and translation from the parent to a frame."""
+    def _follow(self, parent: _Place, frame: Any) -> _Place:
+        """From the parent's place to the frame's."""
         ca = self._ca
         if frame.transform == "se3":
             m = ca.DM([list(row) for row in frame.value])
-            return ca.SX(m[:3, :3]), ca.SX(m[:3, 3])
-        amount = frame.value if frame.variable is None else self.variable(frame.variable)
+            rotation = parent.rotation @ m[:3, :3]
+            return _Place(rotation, parent.position + parent.rotation @ m[:3, 3], parent.spin, None)
+        name = frame.variable
+        amount = ca.SX(frame.value) if name is None else self.variable(name)
         axis = "xyz".index(frame.transform[1])
-        step = ca.SX.zeros(3)
+        slide = amount if frame.transform[0] == "t" else frame.pitch * amount
+        position = parent.position + parent.rotation[:, axis] * slide
         if frame.transform[0] == "t":
-            step[axis] = amount
-            return ca.SX(ca.DM.eye(3)), step
-        step[axis] = frame.pitch * amount
-        a, b = (axis + 1) % 3, (axis + 2) % 3
-        rotation = ca.SX(ca.DM.eye(3))
-        c, s = ca.cos(amount), ca.sin(amount)
-        rotation[a, a], rotation[b, b], rotation[b, a], rotation[a, b] = c, c, s, -s
-        return rotation, step
+            return _Place(parent.rotation, position, parent.spin, parent.turn)
+        spin = parent.spin if name is None else parent.spin + parent.rotation[:, axis] * self.velocity(name)
+        if parent.turn is not None and parent.turn[0] in (axis, -1):
+            # rotations about one axis add their angles: shorter expressions for planar chains
+            angle = parent.turn[1] + amount
+            return _Place(_rotation(ca, axis, angle), position, spin, (axis, angle))
+        return _Place(parent.rotation @ _rotation(ca, axis, amount), position, spin, None)
 
     def rate(self, expression: Any) -> Any:
         """Time derivative of an expression of q, along v."""
@@ -110,8 +128,7 @@ class Symbolic:
 
     def angular_velocity(self, frame: str | int) -> Any:
         """Angular velocity of a frame in world axes, 3 (rad/s)."""
-        rotation = self.rotation(frame)
-        return _vee(self._ca, self.rate(rotation) @ rotation.T)
+        return self._place(frame).spin
 
     # ---- energies
 
@@ -137,20 +154,15 @@ class Symbolic:
         bodies = [e for e in entries if e.frame.mass or any(e.frame.inertia)]
         if not bodies:
             return ca.SX(0)
-        # one sweep of differentiation for all poses together: they share their ancestors
-        centres = ca.horzcat(*(self._centre(e) for e in bodies))
-        rotations = ca.horzcat(*(self.rotation(e.index) for e in bodies))
-        both = ca.horzcat(centres, rotations)
-        rates = self.rate(both)
+        # one sweep of differentiation for all centres together: they share their ancestors
+        velocities = self.rate(ca.horzcat(*(self._centre(e) for e in bodies)))
         energy = ca.SX(0)
         for i, e in enumerate(bodies):
-            velocity = rates[:, i]
-            columns = slice(len(bodies) + 3 * i, len(bodies) + 3 * i + 3)
-            w = _vee(ca, rotations[:, 3 * i : 3 * i + 3].T @ rates[:, columns])
-            xx, yy, zz, xy, xz, yz = e.frame.inertia
-            inertia = ca.DM([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-            energy += e.frame.mass / 2 * ca.sumsqr(velocity)
+            energy += e.frame.mass / 2 * ca.sumsqr(velocities[:, i])
             if any(e.frame.inertia):
+                xx, yy, zz, xy, xz, yz = e.frame.inertia
+                inertia = ca.DM([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+                w = self.rotation(e.index).T @ self.angular_velocity(e.index)
                 energy += ca.dot(w, inertia @ w) / 2
         return energy
 
@@ -335,8 +347,13 @@ def _symbols(ca: Any, names: tuple[str, ...], pattern: str) -> Any:
     return ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(pattern.format(name)) for name in names))
 
 
-def _vee(ca: Any, skew: Any) -> Any:
-    return ca.vertcat(skew[2, 1], skew[0, 2], skew[1, 0])
+def _rotation(ca: Any, axis: int, angle: Any) -> Any:
+    """Rotation matrix about a coordinate axis."""
+    a, b = (axis + 1) % 3, (axis + 2) % 3
+    rotation = ca.SX(ca.DM.eye(3))
+    c, s = ca.cos(angle), ca.sin(angle)
+    rotation[a, a], rotation[b, b], rotation[b, a], rotation[a, b] = c, c, s, -s
+    return rotation
 
 
 def _sum(ca: Any, terms: Any) -> Any:
