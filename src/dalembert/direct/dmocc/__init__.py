@@ -1,6 +1,8 @@
 """DMOCC: rigid bodies by directors, the discrete null space method, optimal control of minimal dimension."""
 
+from .convert import from_model, model_configuration
 from .motion import Motion, condition_numbers, configuration, coordinates
+from .optimize import Solution, optimize, problem_size
 from .simulate import simulate
 from .system import Joint, MultibodySystem, RigidBody
 
@@ -9,8 +11,13 @@ __all__ = [
     "Motion",
     "MultibodySystem",
     "RigidBody",
+    "Solution",
     "condition_numbers",
     "configuration",
     "coordinates",
+    "from_model",
+    "model_configuration",
+    "optimize",
+    "problem_size",
     "simulate",
 ]

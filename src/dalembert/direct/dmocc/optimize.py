@@ -113,7 +113,9 @@ def optimize(
     final_cost: Callable[[View], Any] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     input_bounds: Mapping[str, tuple[float, float]] | None = None,
+    rate_bounds: Mapping[str, tuple[float, float]] | None = None,
     guess: Motion | Solution | Any = None,
+    coarse: Sequence[int] = (),
     form: str = "minimal",
     reparameterization: str = "absolute",
     tolerance: float = 1e-9,
@@ -130,9 +132,13 @@ def optimize(
     - `effort`: weight of the squared inputs, one or one per input. `cost(view)`: running cost at the midpoint of a step
       (`view.position`, `view.velocity`, `view["name"]`, `view.input("name")`); `final_cost(view)`: at the last node with
       the velocity of the projected momentum (15).
-    - `bounds`, `input_bounds`: (low, high) by name of coordinate or input.
+    - `bounds`, `input_bounds`: (low, high) by name of coordinate or input. `rate_bounds`: (low, high) of a coordinate's
+      rate over a step, one more row per step. Where nothing else limits a fast last step, bound the rates: a turn of
+      more than a quarter per step has a slower twin with the same momentum.
     - `guess`: a `Motion` or `Solution` (interpolated in time), an array (N+1, nd) of coordinates, or None for the
       straight line.
+    - `coarse`: numbers of steps to solve first, each the guess of the next, e.g. (32, 128) for steps=512: fine meshes
+      have many poor local minima, coarse ones few, and a refinement takes a handful of iterations.
     - `form`: "minimal", "momentum" or "multiplier"; `reparameterization`: "absolute" (sparse) or "relative" (11), where
       u_n are increments and the Jacobian is dense in time: for small problems and comparison.
     - `options`: passed on to IPOPT.
@@ -147,6 +153,11 @@ def optimize(
     """
     import casadi as ca
 
+    if coarse:
+        arguments = {key: value for key, value in locals().items() if key not in ("ca", "system", "steps", "coarse", "guess")}
+        for fewer in coarse:
+            found = optimize(system, steps=fewer, guess=guess, **arguments)
+            guess = found if found.success else guess
     begun = clock.perf_counter()
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
@@ -166,7 +177,8 @@ def optimize(
     dq0 = k.place_jacobian(u0).full() @ v0
     low_u, high_u = _limits(system.coordinates, bounds)
     low_f, high_f = _limits(system.inputs, input_bounds)
-    if bounds and not coordinates_known:
+    low_r, high_r = _limits(system.coordinates, rate_bounds)
+    if (bounds or rate_bounds) and not coordinates_known:
         raise ValueError("bounds on coordinates need form 'minimal' or 'momentum' with absolute reparameterization")
     weights = np.broadcast_to(np.asarray(effort, dtype=float), (nu,))
 
@@ -304,6 +316,18 @@ def optimize(
         aim = flat(k.place(goal_u))
         blocks.append((lambda z: k.difference(end_node(z), aim), end_at, row(-free, free)[None]))
 
+    # Rates over a step
+    limited = np.flatnonzero(np.isfinite(low_r) | np.isfinite(high_r))
+    if limited.size:
+        columns = np.hstack([at[:-1][:, limited], at[1:][:, limited], np.tile(at_time, (steps, 1))])
+        few = limited.size
+
+        def rate(z: Any) -> Any:
+            return (z[few : 2 * few] - z[:few]) * (steps / (z[2 * few] if free_time else shortest))
+
+        ones = np.ones((steps, 1))
+        blocks.append((rate, columns, row(ones * low_r[limited], ones * high_r[limited])))
+
     # Cost: midpoint rule (20), effort, final cost with the projected momentum
     def running(z: Any) -> Any:
         a, b, f, h = split(z)
@@ -354,6 +378,7 @@ def optimize(
 
     crossed = [f"{c} in [{a:g}, {b:g}]" for c, a, b in _named(system, low_u, high_u, low_f, high_f) if a > b]
     crossed += [f"time in [{shortest:g}, {longest:g}]"] if shortest > longest else []
+    crossed += [f"rate of {c}" for c, a, b in zip(system.coordinates, low_r, high_r, strict=True) if a > b]
     crossed += ["goal"] if np.any(goal_low > goal_high) else []
     if crossed:
         text = f"the lower limit exceeds the upper one: {', '.join(crossed)}"
@@ -483,7 +508,8 @@ def _goal(system: MultibodySystem, goal: Any) -> tuple[np.ndarray, np.ndarray, n
         if np.isnan(pair).any() or pair.size not in (1, 2):
             raise ValueError(f"goal of {key!r} must be a number or (low, high), not {value!r}")
         low[i], high[i] = pair[0], pair[-1]
-    middle = np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), 0.0)
+    known = np.isfinite(low) & np.isfinite(high)
+    middle = 0.5 * (np.where(known, low, 0.0) + np.where(known, high, 0.0))
     return middle, low, high, None
 
 

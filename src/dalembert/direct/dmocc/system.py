@@ -51,6 +51,9 @@ def _matrix(value: Any, what: str, culprit: str) -> Matrix:
 class RigidBody:
     """A rigid body: centre of mass and three directors, 12 coordinates, six internal constraints (eq. 23-24).
 
+    Inertia beyond the triangle inequality, as (0, 0, J) of a planar model, is accepted: only its moments about axes that
+    can turn enter the reduced scheme.
+
     `mass` (kg); `inertia` about the centre of mass in the body's own axes: (J1, J2, J3) or symmetric 3x3 (kg m^2);
     `position` (m) and `rotation` (3x3, columns are the directors) place it in the reference configuration.
 
@@ -85,12 +88,8 @@ class RigidBody:
         set_(self, "inertia", inertia)
         set_(self, "rotation", rotation)
         set_(self, "position", _vector(self.position, "position", who))
-        # The Euler tensor is the second moment of mass, so it cannot be negative for a real body.
-        if np.linalg.eigvalsh(self.euler_tensor).min() < -1e-9 * max(np.trace(j), 1e-300):
-            raise ModelError(
-                f"{who}: inertia violates the triangle inequality (largest moment exceeds the sum of the others)",
-                culprit=self.name,
-            )
+        if np.linalg.eigvalsh(j).min() < -1e-9 * max(float(np.trace(j)), 1e-300):
+            raise ModelError(f"{who}: inertia is not positive semidefinite", culprit=self.name)
 
     @cached_property
     def euler_tensor(self) -> np.ndarray:
