@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "bind_ekf.hpp"
 #include "kernels.hpp"
 
 namespace nb = nanobind;
@@ -732,4 +733,6 @@ NB_MODULE(_core, m) {
         }
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count() / repeats;
       });
+
+  bind_ekf<Core>(m);
 }

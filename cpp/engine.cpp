@@ -1,5 +1,6 @@
 // One instruction set's build of all kernels; DALEMBERT_ARCH names it. Translates between plain arrays and workspaces.
 #include "dynamics.hpp"
+#include "ekf.hpp"
 #include "kernels.hpp"
 #include "riccati.hpp"
 
@@ -540,7 +541,7 @@ const KernelTable table = {
     DAL_NAME(DALEMBERT_ARCH), kWidth, make, drop, frames, energy, first, second, third, potential_all, constraints, constraint_second, constraint_third_at,
     force_at, force_first, force_second_at, momentum, twists, acceleration_at, acceleration_first_at, acceleration_second, velocity,
     step_once, rollout, rollout_lanes, linearize, derivatives, adjoint_at, second_order, condition,
-    riccati, riccati_workspace, riccati_rollout,
+    riccati, riccati_workspace, riccati_rollout, ekf_batch,
 };
 
 }  // namespace DALEMBERT_ARCH

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include "model.hpp"
+#include "ekf_problem.hpp"
 #include "riccati.hpp"
 
 namespace dalembert {
@@ -71,6 +72,7 @@ struct KernelTable {
   bool (*riccati)(const RiccatiProblem&, RiccatiSolution&, double* work);
   std::size_t (*riccati_workspace)(int states, int inputs);
   void (*riccati_rollout)(const RiccatiProblem&, const RiccatiSolution&, const double* x0, double* X, double* U);
+  void (*ekf)(const EkfProblem&, int begin, int end);
 };
 
 const KernelTable& kernels();           // the best one for this machine (or as forced by set_kernels)

@@ -1,0 +1,8 @@
+"""The variational integrator, trajectories, batches, and continuous simulation to compare with."""
+
+from .batch import Rollouts, ensemble, rollouts
+from .continuous import simulate_continuous
+from .midpoint import MidpointVI
+from .trajectory import State, Trajectory
+
+__all__ = ["MidpointVI", "Rollouts", "State", "Trajectory", "ensemble", "rollouts", "simulate_continuous"]

@@ -1,0 +1,148 @@
+"""Many simulations at once: in the core on threads and SIMD lanes, or any function over any executor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..mechanics import matrix
+from .midpoint import MidpointVI
+from .trajectory import State, Trajectory
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """Results of `rollouts`: `q` (count, N+1, nq), `p` (count, N+1, nd), `lam` (count, N, nc), `completed` (count,) steps done.
+
+    With keep=False only the last state of each is there (axis 1 has length 1). `batch[i]` is one Trajectory.
+    """
+
+    vi: MidpointVI
+    t: Array
+    q: Array
+    p: Array
+    lam: Array
+    u: Array | None
+    rho: Array | None
+    completed: NDArray[np.int64]
+    interrupted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    @property
+    def failed(self) -> NDArray[np.int64]:
+        """Indices of the rollouts that stopped early."""
+        return np.flatnonzero(self.completed < len(self.t) - 1)
+
+    def __getitem__(self, i: int) -> Trajectory:
+        if self.q.shape[1] != len(self.t):
+            raise ValueError("only the last states were kept (keep=False)")
+        model, n = self.vi.model, int(self.completed[i])
+        u = np.zeros((n, model.nu)) if self.u is None else (self.u if self.u.ndim == 2 else self.u[i])[:n]
+        if self.rho is None:
+            rho = np.tile(self.q[i, 0, model.nd :], (n, 1))
+        else:
+            rho = (self.rho if self.rho.ndim == 2 else self.rho[i])[:n]
+        return Trajectory(
+            model,
+            self.t[: n + 1],
+            self.q[i, : n + 1],
+            self.p[i, : n + 1],
+            u,
+            rho,
+            self.lam[i, :n],
+            np.zeros(n, dtype=np.int64),
+            alpha=self.vi.alpha,
+        )
+
+    def __repr__(self) -> str:
+        text = f"Rollouts: {len(self)} of {len(self.t) - 1} steps"
+        return text + (f", {len(self.failed)} stopped early" if len(self.failed) else "")
+
+
+def rollouts(
+    vi: MidpointVI,
+    starts: Sequence[State],
+    steps: int | None = None,
+    *,
+    u: ArrayLike | None = None,
+    kinematic: ArrayLike | None = None,
+    threads: int | None = None,
+    lanes: bool = True,
+    keep: bool = True,
+) -> Rollouts:
+    """Simulate many starting states (and input sequences) in the core.
+
+    `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores. `lanes`: several rollouts side by side in
+    the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout does not stop the others: see
+    `completed`. `keep=False` stores only the last states.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
+    >>> vi = da.MidpointVI(m, dt=0.01)
+    >>> batch = da.rollouts(vi, [vi.state(q=[x]) for x in (0.1, 0.2, 0.3)], 100)
+    >>> batch.q.shape
+    (3, 101, 1)
+    """
+    model = vi.model
+    if not len(starts):
+        raise ValueError("no starting states")
+    checked = [vi._checked(s) for s in starts]
+    q0, p0 = np.stack([c[0] for c in checked]), np.stack([c[1] for c in checked])
+    dt = vi._steps(steps, None)
+    n = len(dt)
+    if len({s.t for s in starts}) != 1:
+        raise ValueError("all starting states must have the same time")
+    t = starts[0].t + np.concatenate([[0.0], np.cumsum(dt)])
+
+    def inputs(value: ArrayLike | None, width: int, what: str) -> Array | None:
+        if value is None:
+            return None
+        x = np.asarray(value, dtype=float)
+        return matrix(x, (n, width) if x.ndim == 2 else (len(starts), n, width), what)
+
+    us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")
+    crew = threads if threads is not None else (os.cpu_count() or 1)
+    q, p, lam, done, _, stop = vi._core.rollouts(
+        vi.options,
+        q0,
+        p0,
+        dt,
+        us,
+        rhos,
+        us is not None and us.ndim == 2,
+        rhos is not None and rhos.ndim == 2,
+        int(crew),
+        bool(lanes) and len(starts) > 1,
+        bool(keep),
+    )
+    return Rollouts(vi, t, q, p, lam, us, rhos, np.array(done, dtype=np.int64), bool(stop))
+
+
+def ensemble(
+    function: Callable[..., Any], cases: Iterable[Any], executor: Executor | None = None, *, progress: bool = False
+) -> list[Any]:
+    """[function(case) for case in cases] on any `concurrent.futures.Executor`; local processes when none is given.
+
+    Models, integrators, trajectories and policies pickle, so they can travel. Results come in the order of the cases.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import dalembert as da
+    >>> with ThreadPoolExecutor(2) as pool:
+    ...     da.ensemble(abs, [-1, 2, -3], pool)
+    [1, 2, 3]
+    """
+    if executor is not None:
+        futures = [executor.submit(function, case) for case in cases]
+        return [f.result() for f in futures]
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(function, cases))

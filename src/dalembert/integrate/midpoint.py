@@ -1,0 +1,401 @@
+"""MidpointVI: the variational integrator (position-momentum form; Structured linearization, eqs 2 and 28).
+
+    p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda_k = 0,   h(q_k+1) = 0,   p_k+1 = D2 Ld(q_k, q_k+1) + F+
+    Ld(x, y) = dt L((1 - alpha) x + alpha y, (y - x)/dt)
+
+Forcing "split": F- = F+ = dt/2 F(midpoint, u_k), second order. Forcing "left": F- = dt F, F+ = 0, as papers 000, 001 and trep; only
+first order when there are forces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _core
+from ..errors import ConvergenceError, SingularityError
+from ..mechanics import constraint_jacobian, constraints, core, lagrangian_first, mass_matrix, matrix, vector
+from ..model import Model
+from .trajectory import State, Trajectory
+
+Array = NDArray[np.float64]
+Named = ArrayLike | Mapping[str, float]
+FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
+
+
+class MidpointVI:
+    """Generalized midpoint variational integrator of a Model.
+
+    `dt`: step length (s), or an array (N,) of varying steps for `simulate`. `alpha` in [0, 1] (1/2 is second order).
+    `forcing`: "split" or "left". `tolerance`: residual relative to the sizes of p, L_v, dt L_q.
+
+    >>> import dalembert as da
+    >>> pendulum = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> vi = da.MidpointVI(pendulum, dt=0.1, forcing="left")
+    >>> s = vi.step(vi.state(q=[0.2], p=[0.5]), u=[0.8])
+    >>> s.q.round(9), s.p.round(9)
+    (array([0.24713619]), array([0.36272388]))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dt: float | ArrayLike,
+        *,
+        alpha: float = 0.5,
+        forcing: str = "split",
+        tolerance: float = 1e-13,
+        max_iterations: int = 40,
+        plain: bool = False,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"MidpointVI needs a Model, not {type(model).__name__}")
+        steps = np.asarray(dt, dtype=float)
+        if steps.ndim > 1 or not np.isfinite(steps).all() or not (steps > 0).all() or steps.size == 0:
+            raise ValueError("dt must be a positive number or a one-dimensional array of positive numbers")
+        if not 0.0 <= alpha <= 1.0:
+            raise ValueError(f"alpha must be in [0, 1], not {alpha}")
+        if forcing not in FORCING:
+            raise ValueError(f"forcing must be 'split' or 'left', not {forcing!r}")
+        if not 0.0 < tolerance < 1e-3:
+            raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
+        if model.nd == 0:
+            raise ValueError("the model has no dynamic variable: there is nothing to integrate")
+        self.model = model
+        self.dt: float | Array = float(steps) if steps.ndim == 0 else steps
+        self.alpha = float(alpha)
+        self.forcing = forcing
+        self.tolerance = float(tolerance)
+        self.max_iterations = int(max_iterations)
+        self.plain = bool(plain)
+        self._make_options()
+
+    def _make_options(self) -> None:
+        minus, plus = FORCING[self.forcing]
+        h_tolerance = max(self.tolerance / 10, 4e-15)
+        self._core = core(self.model)
+        self.options = _core.Options(
+            self.alpha, minus, plus, self.tolerance, h_tolerance, self.max_iterations, self.plain
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_core", "options")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._make_options()
+
+    def __repr__(self) -> str:
+        dt = f"{self.dt:g}" if isinstance(self.dt, float) else f"array of {len(self.dt)}"
+        return f"MidpointVI({self.model.name!r}, dt={dt}, alpha={self.alpha:g}, forcing={self.forcing!r})"
+
+    # ---- states
+
+    def state(
+        self,
+        q: Named | None = None,
+        *,
+        v: Named | None = None,
+        p: Named | None = None,
+        q0: Named | None = None,
+        t: float = 0.0,
+        check: bool = True,
+    ) -> State:
+        """A starting state: from (q, p), from (q, v) by the Legendre transform, or from two configurations (q0 at t - dt, q at t).
+
+        q, v, q0 are arrays (nq,) or dicts by name (others 0); p is (nd,) or a dict. Raises ValueError when q (or v) violates the
+        constraints, saying by how much; `da.satisfy_constraints` helps.
+        """
+        model = self.model
+        x = vector(q, model.variables, "q")
+        if sum(a is not None for a in (v, p, q0)) > 1:
+            raise ValueError("give only one of v, p, q0")
+        self._check_time(t)
+        if check:
+            self._check_constraints(x, "q")
+        if q0 is not None:
+            before = vector(q0, model.variables, "q0")
+            if check:
+                self._check_constraints(before, "q0")
+            momentum = self._momentum_between(before, x)
+        elif p is not None:
+            momentum = vector(p, model.dynamic, "p")
+        else:
+            w = vector(v, model.variables, "v")
+            if check and model.nc and v is not None:
+                c = constraint_jacobian(model, x)
+                rate = np.abs(c @ w)
+                if rate.max() > 1e-6 * (1 + (np.abs(c) @ np.abs(w)).max()):
+                    worst = int(rate.argmax())
+                    raise ValueError(
+                        f"v violates {model.constraints[worst]}: its rate is {rate[worst]:.3g} "
+                        "(da.consistent_velocity(model, q, v) gives the nearest consistent one)"
+                    )
+            momentum = lagrangian_first(model, x, w)[1][: model.nd]
+        return State(float(t), x, momentum, np.zeros(model.nc))
+
+    def _check_constraints(self, q: Array, what: str) -> None:
+        if not self.model.nc:
+            return
+        h = np.abs(constraints(self.model, q))
+        scale = 1.0 + np.abs(constraint_jacobian(self.model, q)).max(axis=1)
+        worst = int((h / scale).argmax())
+        if h[worst] > 1e-7 * scale[worst]:
+            raise ValueError(
+                f"{what} violates {self.model.constraints[worst]} by {h[worst]:.3g} "
+                "(da.satisfy_constraints(model, q) gives the nearest consistent configuration)"
+            )
+
+    @staticmethod
+    def _check_time(t: float) -> None:
+        if not np.isfinite(t):
+            raise ValueError(f"t must be finite, not {t}")
+
+    def _one_dt(self) -> float:
+        if not isinstance(self.dt, float):
+            raise ValueError("this integrator has varying steps; pass dt= for a single step")
+        return self.dt
+
+    def _momentum_between(self, before: Array, after: Array) -> Array:
+        """p at the end of a step between two configurations: D2 Ld + F+ (inputs zero)."""
+        from ..mechanics import force
+
+        dt = self._one_dt()
+        mid, w = (1 - self.alpha) * before + self.alpha * after, (after - before) / dt
+        lq, lv = lagrangian_first(self.model, mid, w)
+        nd = self.model.nd
+        plus = FORCING[self.forcing][1]
+        return dt * self.alpha * lq[:nd] + lv[:nd] + dt * plus * force(self.model, mid, w)
+
+    # ---- steps
+
+    def step(
+        self,
+        state: State,
+        u: Named | None = None,
+        kinematic: Named | None = None,
+        *,
+        dt: float | None = None,
+        guess: ArrayLike | None = None,
+    ) -> State:
+        """One step: inputs u (nu,) held during the step, `kinematic` (nk,) the prescribed values at its end (default: unchanged).
+
+        Newton starts from `guess` (nq,) or, without it, from q itself, so the result depends on nothing but the arguments.
+        """
+        model = self.model
+        h = self._one_dt() if dt is None else float(dt)
+        if not (np.isfinite(h) and h > 0):
+            raise ValueError(f"dt must be positive, not {h}")
+        q, p = self._checked(state)
+        x = vector(u, model.inputs, "u")
+        y = q.copy() if guess is None else vector(guess, model.variables, "guess").copy()
+        y[model.nd :] = q[model.nd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
+        lam0 = np.ascontiguousarray(state.lam, dtype=float)
+        new_q, new_p, lam, _, status, error = self._core.step(self.options, h, q, p, x, y, lam0)
+        if status:
+            self._fail(status, error, 0, state.t, state, None)
+        return State(state.t + h, new_q, new_p, lam)
+
+    def _checked(self, state: State) -> tuple[Array, Array]:
+        if not isinstance(state, State):
+            raise TypeError(f"a State is needed (see MidpointVI.state), not {type(state).__name__}")
+        return vector(state.q, self.model.variables, "state.q"), vector(state.p, self.model.dynamic, "state.p")
+
+    def simulate(
+        self,
+        start: State,
+        steps: int | None = None,
+        *,
+        time: float | None = None,
+        u: Any = None,
+        kinematic: Any = None,
+        every: int = 1,
+        progress: bool = False,
+    ) -> Trajectory:
+        """Simulate `steps` steps (or for `time` seconds) from a state.
+
+        `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u or (u, kinematic).
+        `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
+        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step. `every` stores only each n-th state.
+        Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
+        """
+        model = self.model
+        q, p = self._checked(start)
+        dt = self._steps(steps, time)
+        n = len(dt)
+        t = start.t + np.concatenate([[0.0], np.cumsum(dt)]) if not isinstance(self.dt, float) else start.t + dt[0] * np.arange(n + 1)
+        if callable(u) and _takes_state(u):
+            return self._with_policy(start, dt, t, u, kinematic, every)
+        inputs = _series(u, t[:-1], n, model.nu, "u")
+        rho = _series(kinematic, t[1:], n, model.nk, "kinematic")
+        qs, ps, lam, its, done, status, error, stop = self._core.simulate(self.options, q, p, dt, inputs, rho, every)
+        rows = done // every
+        u_out = inputs if inputs is not None else np.zeros((n, model.nu))
+        rho_out = rho if rho is not None else np.tile(q[model.nd :], (n, 1))
+        traj = Trajectory(
+            model,
+            t[::every][: rows + 1],
+            qs[: rows + 1],
+            ps[: rows + 1],
+            u_out[::every][:rows],
+            rho_out[every - 1 :: every][:rows],
+            lam[:rows],
+            its[:rows].astype(np.int64),
+            bool(stop),
+            self.alpha,
+        )
+        if status:
+            self._fail(status, error, done, float(t[done]), traj[-1], traj)
+        return traj
+
+    def _steps(self, steps: int | None, time: float | None) -> Array:
+        if not isinstance(self.dt, float):
+            if time is not None:
+                raise ValueError("this integrator has varying steps: give steps=, not time=")
+            if steps is not None and not 0 <= steps <= len(self.dt):
+                raise ValueError(f"only {len(self.dt)} steps are defined, not {steps}")
+            return self.dt[: len(self.dt) if steps is None else steps]
+        if (steps is None) == (time is None):
+            raise ValueError("give either steps= or time=")
+        if time is not None:
+            if not (np.isfinite(time) and time >= 0):
+                raise ValueError(f"time must be non-negative, not {time}")
+            steps = round(time / self.dt)
+        assert steps is not None
+        if int(steps) != steps or steps < 0:
+            raise ValueError(f"steps must be a non-negative whole number, not {steps}")
+        return np.full(int(steps), self.dt)
+
+    def _with_policy(self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int) -> Trajectory:
+        """The policy is called once per step; everything else is one call of the core."""
+        model, n, nd = self.model, len(dt), self.model.nd
+        if every != 1:
+            raise ValueError("every= is for rollouts with input arrays, not for policies")
+        rho_series = _series(kinematic, t[1:], n, model.nk, "kinematic")
+        q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
+        u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
+        q[0], p[0] = start.q, start.p
+        state, k, stop = start, 0, False
+
+        def so_far(k: int) -> Trajectory:
+            return Trajectory(
+                model, t[: k + 1], q[: k + 1], p[: k + 1], u[:k], rho[:k], lam[:k], its[:k], stop, self.alpha
+            )
+
+        try:
+            for k in range(n):
+                out = policy(t[k], state)
+                row, next_kin = out if isinstance(out, tuple) else (out, None)
+                u[k] = vector(row, model.inputs, "u of the policy")
+                if next_kin is None:
+                    next_kin = q[k, nd:] if rho_series is None else rho_series[k]
+                rho[k] = vector(next_kin, model.kinematic, "kinematic of the policy")
+                y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
+                y[nd:] = rho[k]
+                q[k + 1], p[k + 1], lam[k], its[k], status, error = self._core.step(
+                    self.options, dt[k], q[k], p[k], u[k], y, state.lam
+                )
+                if status:
+                    self._fail(status, error, k, float(t[k]), state, so_far(k))
+                state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k])
+        except KeyboardInterrupt:
+            stop = True
+            return so_far(k)
+        return so_far(n)
+
+    def _fail(
+        self, status: int, error: float, step: int, time: float, state: State, trajectory: Trajectory | None
+    ) -> NoReturn:
+        """Raise the right error: what, where, and what to try."""
+        model = self.model
+        m = mass_matrix(model, state.q)[: model.nd, : model.nd]
+        value, vectors = np.linalg.eigh(m)
+        facts: dict[str, Any] = {
+            "time": time,
+            "step": step,
+            "residual": error * self.tolerance,
+            "state": state,
+            "trajectory": trajectory,
+        }
+        if value[0] <= 1e-12 * abs(value[-1]):
+            names = tuple(model.dynamic[i] for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1))
+            raise SingularityError(
+                f"the mass matrix is singular in {', '.join(names)} at t = {time:g} (step {step})",
+                matrix="mass",
+                variables=names,
+                hint="give these frames a rotational inertia, or avoid this configuration",
+                **facts,
+            )
+        if model.nc:
+            c = constraint_jacobian(model, state.q)[:, : model.nd]
+            s = np.linalg.svd(c, compute_uv=False)
+            u, _, _ = np.linalg.svd(c)
+            if s[-1] <= 1e-9 * s[0]:
+                rows = tuple(model.constraints[i] for i in np.flatnonzero(np.abs(u[:, -1]) > 0.1))
+                raise SingularityError(
+                    f"the constraints {', '.join(rows)} are dependent at t = {time:g} (step {step}) and no step solves them",
+                    matrix="constraint",
+                    variables=rows,
+                    hint="remove a redundant constraint, or change the step so that it does not land on the singularity",
+                    **facts,
+                )
+        reason = "is not finite" if status == 2 else f"stays at {error * self.tolerance:.3g} (relative)"
+        raise ConvergenceError(
+            f"step {step} at t = {time:g} did not converge: the residual {reason}",
+            hint="a shorter dt usually helps; check that kinematic inputs can satisfy the constraints",
+            **facts,
+        )
+
+    # ---- derivatives of one step
+
+    def linearize(
+        self, state: State, u: Named | None = None, kinematic: Named | None = None, *, dt: float | None = None
+    ) -> tuple[Array, Array]:
+        """Exact A (nx, nx), B (nx, nu + nk) of the step x' = f(x, u) with x = (q, p, v_rho), u = (inputs, next kinematic values)."""
+        from ..system import System
+
+        h = self._one_dt() if dt is None else float(dt)
+        system = System(self, t=[state.t, state.t + h])
+        x = np.concatenate([state.q, state.p, np.zeros(self.model.nk)])
+        rho = state.q[self.model.nd :] if kinematic is None else vector(kinematic, self.model.kinematic, "kinematic")
+        return system.linearize(x, np.concatenate([vector(u, self.model.inputs, "u"), rho]), 0)
+
+    def condition(self, state: State, u: Named | None = None, kinematic: Named | None = None) -> dict[str, float]:
+        """Condition estimates of the step from a state: of the Newton matrix and of Dh(q_k+1) M^-1 Dh(q_k)^T (section VII of
+        Structured linearization: both must stay away from singular)."""
+        after = self.step(state, u, kinematic)
+        x = vector(u, self.model.inputs, "u")
+        newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
+        return {"newton": newton, "constraints": constraint}
+
+
+def _takes_state(f: Callable[..., Any]) -> bool:
+    """Policies take (t, state); plain input functions take t."""
+    import inspect
+
+    try:
+        parameters = [
+            a
+            for a in inspect.signature(f).parameters.values()
+            if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD) and a.default is a.empty
+        ]
+    except (TypeError, ValueError):
+        return True
+    return len(parameters) >= 2
+
+
+def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | None:
+    """Inputs as (steps, width): None stays None; a function is sampled at t; one row is repeated."""
+    if value is None:
+        return None
+    if callable(value):
+        value = np.array([np.broadcast_to(np.asarray(value(x), dtype=float), (width,)) for x in t]).reshape(steps, width)
+    out = np.asarray(value, dtype=float)
+    if out.ndim == 1 and out.shape == (width,) and not (width == steps == 1):
+        out = np.tile(out, (steps, 1))
+    elif out.ndim == 1 and width == 1 and out.shape == (steps,):
+        out = out[:, None]
+    return matrix(out, (steps, width), what)

@@ -1,0 +1,267 @@
+"""State and Trajectory: what an integrator starts from and what it returns; arrays with names."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model
+
+if TYPE_CHECKING:
+    from .midpoint import MidpointVI
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One instant: time `t`, configuration `q` (nq,), momentum `p` (nd,), multipliers `lam` of the step that led here (nc,)."""
+
+    t: float
+    q: Array
+    p: Array
+    lam: Array
+
+    def __repr__(self) -> str:
+        return f"State(t={self.t:g}, q={np.array2string(self.q, precision=6)}, p={np.array2string(self.p, precision=6)})"
+
+
+def _no_rows(columns: int) -> Array:
+    return np.zeros((0, columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A motion in time: N + 1 instants, N steps.
+
+    `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd); per step `u` (N, nu), `rho` (N, nk: next kinematic values), `lam` (N, nc), `iterations` (N,).
+    `trajectory["theta"]` is the column of a variable (or of an input); slices give shorter trajectories; `len` counts instants.
+    `interrupted` is True when Ctrl-C ended it early.
+    """
+
+    model: Model
+    t: Array
+    q: Array
+    p: Array
+    u: Array
+    rho: Array
+    lam: Array
+    iterations: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    interrupted: bool = False
+    alpha: float = 0.5
+
+    @property
+    def steps(self) -> int:
+        """Number of steps N."""
+        return len(self.t) - 1
+
+    @property
+    def dt(self) -> Array:
+        """Lengths of the steps, (N,)."""
+        return np.diff(self.t)
+
+    @property
+    def v(self) -> Array:
+        """Velocities (N+1, nq) that belong to the momenta; kinematic ones by differences of the prescribed values."""
+        from ..mechanics import core
+
+        model = self.model
+        vk = np.zeros((len(self.t), model.nk))
+        if model.nk and self.steps:
+            rate = np.diff(self.q[:, model.nd :], axis=0) / self.dt[:, None]
+            vk[1:], vk[0] = rate, rate[0]
+        c = core(model)
+        return np.stack([c.velocity(q, p, k)[0] for q, p, k in zip(self.q, self.p, vk, strict=True)])
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, key: str | slice | int) -> Any:
+        if isinstance(key, str):
+            return self._column(key)
+        if isinstance(key, slice):
+            first, last, stride = key.indices(len(self.t))
+            if stride != 1:
+                raise ValueError("a trajectory can only be cut in pieces, not thinned (use simulate(..., every=n))")
+            last = max(last, first + 1)
+            steps = slice(first, last - 1)
+            return replace(
+                self,
+                t=self.t[key],
+                q=self.q[key],
+                p=self.p[key],
+                u=self.u[steps],
+                rho=self.rho[steps],
+                lam=self.lam[steps],
+                iterations=self.iterations[steps],
+            )
+        k = range(len(self.t))[key]
+        lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
+        return State(float(self.t[k]), self.q[k], self.p[k], lam)
+
+    def __iter__(self) -> Iterator[State]:
+        return (self[k] for k in range(len(self)))
+
+    def _column(self, name: str) -> Array:
+        model = self.model
+        if name in model.variables:
+            return self.q[:, model.index(name)]
+        if name in model.inputs:
+            return self.u[:, model.input_index(name)]
+        if name.startswith("p.") and name[2:] in model.dynamic:
+            return self.p[:, model.index(name[2:])]
+        from ..model.model import _nearest
+
+        raise KeyError(f"no variable or input {name!r}{_nearest(name, (*model.variables, *model.inputs))}")
+
+    def __repr__(self) -> str:
+        m = self.model
+        span = f"t = {self.t[0]:g} ... {self.t[-1]:g}" if len(self.t) else "empty"
+        lines = [f"Trajectory of {m.name!r}: {self.steps} steps, {span}" + (" (interrupted)" if self.interrupted else "")]
+        for i, name in enumerate(m.variables[:12]):
+            x = self.q[:, i]
+            lines.append(f"  {name:<16} {x[0]: .6g} ... {x[-1]: .6g}   in [{x.min():.6g}, {x.max():.6g}]")
+        if m.nq > 12:
+            lines.append(f"  ... {m.nq - 12} more variables")
+        return "\n".join(lines)
+
+    # ---- what a user asks first
+
+    def energy(self) -> Array:
+        """Total energy T + V at every instant (J), (N+1,): velocities from the momenta."""
+        from ..mechanics import core
+
+        t, u = core(self.model).energy(np.ascontiguousarray(self.q), np.ascontiguousarray(self.v))
+        return t + u  # type: ignore[no-any-return]
+
+    def step_energy(self) -> Array:
+        """Energy at the midpoint of every step with the step's velocity (N,): what the papers plot."""
+        from ..mechanics import core
+
+        q = (1 - self.alpha) * self.q[:-1] + self.alpha * self.q[1:]
+        v = np.diff(self.q, axis=0) / self.dt[:, None]
+        t, u = core(self.model).energy(np.ascontiguousarray(q), np.ascontiguousarray(v))
+        return t + u  # type: ignore[no-any-return]
+
+    def momentum(self) -> Array:
+        """Spatial momentum (angular about the world origin; linear) at every instant, (N+1, 6)."""
+        from ..mechanics import spatial_momentum
+
+        return spatial_momentum(self.model, self.q, self.v)
+
+    def constraint_violation(self) -> Array:
+        """Largest |h(q)| at every instant, (N+1,)."""
+        from ..mechanics import constraints
+
+        if not self.model.nc:
+            return np.zeros(len(self.t))
+        return np.abs(constraints(self.model, self.q)).max(axis=1)  # type: ignore[no-any-return]
+
+    def at(self, t: Any) -> Array:
+        """Configuration at any time(s), by cubic interpolation through q with the velocities of the momenta."""
+        from scipy.interpolate import CubicHermiteSpline
+
+        x = np.asarray(t, dtype=float)
+        if np.any(x < self.t[0] - 1e-12) or np.any(x > self.t[-1] + 1e-12):
+            raise ValueError(f"time outside of [{self.t[0]:g}, {self.t[-1]:g}]")
+        return np.asarray(CubicHermiteSpline(self.t, self.q, self.v)(x))
+
+    # ---- pictures
+
+    def plot(self, *names: str, **options: Any) -> Any:
+        """Figure of the motion (matplotlib): variables by name, energy, constraint violation. See `dalembert.view`."""
+        from ..view import plot_trajectory
+
+        return plot_trajectory(self, *names, **options)
+
+    def view(self, *others: Trajectory, **options: Any) -> Any:
+        """Browser page that plays the motion; see `dalembert.view`."""
+        from ..view import view
+
+        return view(self, *others, **options)
+
+    # ---- files
+
+    def save(self, path: str | Path) -> None:
+        """Write .npz (with the model's description; no pickle) or .csv (columns t, variables, momenta)."""
+        path = Path(path)
+        if path.suffix == ".csv":
+            with path.open("w", newline="") as file:
+                out = csv.writer(file)
+                m = self.model
+                out.writerow(["t", *m.variables, *(f"p.{n}" for n in m.dynamic), *(f"u.{n}" for n in m.inputs)])
+                u = np.vstack([self.u, np.full((1, m.nu), np.nan)])
+                for row in np.hstack([self.t[:, None], self.q, self.p, u]):
+                    out.writerow(["" if np.isnan(x) else repr(float(x)) for x in row])
+            return
+        if path.suffix != ".npz":
+            raise ValueError(f"trajectories are saved as .npz or .csv, not {path.suffix!r}")
+        from ..formats import dumps
+
+        arrays = {k: getattr(self, k) for k in ("t", "q", "p", "u", "rho", "lam", "iterations")}
+        meta = json.dumps({"alpha": self.alpha, "interrupted": self.interrupted})
+        np.savez_compressed(path, model=np.array(dumps(self.model, "json")), meta=np.array(meta), **arrays)
+
+    @staticmethod
+    def load(path: str | Path, model: Model | None = None) -> Trajectory:
+        """Read what `save` wrote; a .csv needs the model."""
+        path = Path(path)
+        if path.suffix == ".csv":
+            return _load_csv(path, model)
+        from ..formats import loads
+
+        with np.load(path, allow_pickle=False) as data:
+            found = model if model is not None else loads(str(data["model"]), "json")
+            arrays = {k: data[k] for k in ("t", "q", "p", "u", "rho", "lam", "iterations")}
+            meta = json.loads(str(data["meta"]))
+        if arrays["q"].shape[1:] != (found.nq,):
+            raise ValueError(f"{path}: {arrays['q'].shape[1]} variables in the file, {found.nq} in the model")
+        return Trajectory(found, **arrays, **meta)
+
+
+def _load_csv(path: Path, model: Model | None) -> Trajectory:
+    if model is None:
+        raise ValueError(f"{path}: a CSV holds numbers only; pass model=")
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    if not rows:
+        raise ValueError(f"{path}: empty file")
+    head = rows[0]
+    missing = [n for n in ("t", *model.variables) if n not in head]
+    if missing:
+        raise ValueError(f"{path}: no column {missing[0]!r}")
+    try:
+        table = np.array([[float(x) if x else np.nan for x in r] for r in rows[1:]])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if table.ndim != 2 or table.shape[1] != len(head):
+        raise ValueError(f"{path}: rows of different length")
+    column = {n: table[:, i] for i, n in enumerate(head)}
+
+    def pick(names: list[str]) -> Array:
+        return np.column_stack([column.get(n, np.full(len(table), np.nan)) for n in names]) if names else np.zeros((len(table), 0))
+
+    q = pick(list(model.variables))
+    steps = len(table) - 1
+    return Trajectory(
+        model,
+        column["t"],
+        q,
+        np.nan_to_num(pick([f"p.{n}" for n in model.dynamic])),
+        np.nan_to_num(pick([f"u.{n}" for n in model.inputs])[:steps]),
+        q[1:, model.nd :],
+        np.zeros((steps, model.nc)),
+        np.zeros(steps, dtype=np.int64),
+    )
+
+
+def from_arrays(vi: MidpointVI, t: Array, q: Array, p: Array, u: Array, rho: Array, lam: Array, **rest: Any) -> Trajectory:
+    """Trajectory of an integrator's arrays, with its alpha."""
+    return Trajectory(vi.model, t, q, p, u, rho, lam, alpha=vi.alpha, **rest)
