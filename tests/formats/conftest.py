@@ -62,7 +62,7 @@ def build_everything() -> da.Model:
         da.Force(lambda m: {"x": -(m.velocity("x") ** 3) + m.input("u")}, uses=("u",), name="drag"),
         da.Constraint(lambda m: m["roll"] - m["a"] ** 2, name="parabola"),
     ]
-    order = ["c", "x", "theta", "b", "lift", "screw", "roll", "a"]
+    order = ["x", "theta", "lift", "roll", "screw", "a", "b", "c"]
     order += [f"body.{v}" for v in ("tx", "ty", "tz", "rz", "ry", "rx")] + ["winch", "hook-y", "hook x"]
     return da.Model(frames, elements, "everything", variables=order)
 

@@ -185,9 +185,12 @@ BAD = {
     ),
     "order with kinematic first": (
         lambda: pendulum(variables=["rho", "theta", "slide"]),
-        "kinematic 'rho' stands before",
+        "'rho' stands where 'theta' must be",
     ),
-    "order against the tree": (lambda: pendulum(variables=["slide", "theta", "rho"]), "'slide' stands before 'theta'"),
+    "order against the tree": (
+        lambda: pendulum(variables=["slide", "theta", "rho"]),
+        "'slide' stands where 'theta' must be",
+    ),
     "order is a text": (lambda: pendulum(variables="theta"), "variables must be a list of names"),
     # user elements
     "potential is no function": (lambda: pendulum(da.Potential(3.0, name="soft")), "Potential(soft)"),

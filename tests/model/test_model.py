@@ -58,8 +58,6 @@ def test_order_of_variables_can_be_chosen():
     assert m.kinematic == ("string", "rho")
     assert m != machine()
     assert pickle.loads(pickle.dumps(m)).variables == order
-    two = [rx("a", rx("b", mass=1.0)), rx("c", mass=1.0, inertia=(1, 1, 1))]
-    assert Model(two, variables=("c", "a", "b")).index("c") == 0
 
 
 def test_values():

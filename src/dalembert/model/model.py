@@ -2,7 +2,7 @@
 
 Order of variables: dynamic ones first, in the order in which the tree is walked (parents before children), then
 kinematic ones in the same order, then kinematic ones that only elements mention (string lengths).
-`Model(..., variables=...)` gives another order to the dynamic and to the kinematic ones.
+`Model(..., variables=...)` gives another order to the kinematic ones.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class FrameEntry:
 class Model:
     """A mechanism. Arguments: root `frames` (children of the world), `elements`, an optional `name`.
 
-    `variables` (optional) lists all variables in the order that q shall have: dynamic ones first, each after those that
-    move it, then the kinematic ones in any order.
+    `variables` (optional) lists all variables in the order that q shall have: dynamic ones in the order of the tree,
+    then the kinematic ones in any order.
 
     >>> from dalembert import Gravity, Model, rx, tz
     >>> pendulum = Model([rx("theta", tz(-1.0, name="bob", mass=1.0))], [Gravity((0, 0, -9.8))])
@@ -233,20 +233,8 @@ class Model:
         self._variables = (*dynamic, *kinematic)
         if order is not None:
             self._variables = _reordered(order, dynamic, kinematic)
-            self._check_order(self._variables)
         self._nd = len(dynamic)
         self._variable_index = {v: i for i, v in enumerate(self._variables)}
-
-    def _check_order(self, variables: tuple[str, ...]) -> None:
-        """Dynamic variables go down the tree: the factorization along the tree starts at the largest index."""
-        place = {v: i for i, v in enumerate(variables)}
-        above: list[str | None] = [None]  # nearest dynamic variable at or above each frame
-        for entry in self._entries[1:]:
-            assert entry.frame is not None
-            upper, own = above[entry.parent], entry.frame.value
-            if isinstance(own, str) and upper is not None and place[own] < place[upper]:
-                raise ModelError(f"variables: '{own}' stands before '{upper}', which moves it", culprit=own)
-            above.append(own if isinstance(own, str) else upper)
 
     def _index_inputs(self, elements: tuple[Element, ...]) -> None:
         names: list[str] = []
@@ -354,10 +342,13 @@ def _rebuild(rows: tuple[Row, ...], elements: tuple[Element, ...], name: str, va
 
 
 def _reordered(order: Sequence[str], dynamic: Iterable[str], kinematic: Iterable[str]) -> tuple[str, ...]:
-    """The order that the user asks for, after checking that it lists every variable once, dynamic ones first."""
+    """The order that the user asks for, after checking that it lists every variable once.
+
+    Dynamic variables must keep the order of the tree: the core assembles and factors along it.
+    """
     if isinstance(order, str) or not isinstance(order, Sequence):
         raise ModelError("variables must be a list of names", culprit="variables")
-    known = {name: kind for kind, names in enumerate((dynamic, kinematic)) for name in names}
+    known = dict.fromkeys((*dynamic, *kinematic))
     seen: set[str] = set()
     for name in order:
         if not isinstance(name, str) or name not in known:
@@ -368,10 +359,12 @@ def _reordered(order: Sequence[str], dynamic: Iterable[str], kinematic: Iterable
     for name in known:
         if name not in seen:
             raise ModelError(f"variables: '{name}' is missing", culprit=name)
-    kinds = [known[name] for name in order]
-    if kinds != sorted(kinds):
-        culprit = order[kinds.index(1)]
-        raise ModelError(f"variables: kinematic '{culprit}' stands before a dynamic variable", culprit=culprit)
+    for wanted, given in zip(dynamic, order, strict=False):
+        if wanted != given:
+            raise ModelError(
+                f"variables: '{given}' stands where '{wanted}' must be (dynamic variables first, in tree order)",
+                culprit=given,
+            )
     return tuple(order)
 
 

@@ -212,9 +212,11 @@ def scissor_lift(
     link above from the second segment on); they are pinned at their centres. The upper left joint is fixed, the upper
     right one slides along x with the slider.
 
+    Variables: the slider and the links below it, then the links below the fixed joint.
+
     >>> lift = scissor_lift(2)
     >>> lift.variables, lift.nc
-    (('SLIDER', 'L00', 'R00', 'L01', 'R01'), 4)
+    (('SLIDER', 'R00', 'L01', 'L00', 'R01'), 4)
     """
     if segments < 1:
         raise ValueError(f"segments must be at least 1, not {segments}")
@@ -233,20 +235,19 @@ def scissor_lift(
     slider = tx("SLIDER", chain("R"), name="slider", mass=slider_mass)
     plane = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
     pins = [PointToPoint(f"L{i:02d} centre", f"R{i:02d} centre", plane) for i in range(segments)]
-    order = ["SLIDER", *(f"{side}{i:02d}" for i in range(segments) for side in "LR")]
-    return Model(
-        [slider, chain("L")], [Gravity((0.0, 0.0, -gravity)), *pins], f"scissor_lift_{segments}", variables=order
-    )
+    return Model([slider, chain("L")], [Gravity((0.0, 0.0, -gravity)), *pins], f"scissor_lift_{segments}")
 
 
 def scissor_lift_configuration(theta: float, *, segments: int = 5, length: float = 5.0) -> NDArray[np.float64]:
     """The configuration (2 segments + 1,) of `scissor_lift` with its links `theta` (rad) below the horizontal.
 
     >>> scissor_lift_configuration(0.0, segments=1).round(3).tolist()
-    [5.0, 0.0, 3.142]
+    [5.0, 3.142, 0.0]
     """
-    first = [length * np.cos(theta), theta, np.pi - theta]
-    return np.array([*first, *([np.pi + 2 * theta, np.pi - 2 * theta] * (segments - 1))])
+    turn = [np.pi - 2 * theta if i % 2 else np.pi + 2 * theta for i in range(segments)]  # below the fixed joint
+    left = [theta, *turn[1:]]
+    right = [np.pi - theta, *(2 * np.pi - x for x in turn[1:])]
+    return np.array([length * np.cos(theta), *right, *left])
 
 
 __all__ = [
