@@ -1,0 +1,93 @@
+"""What an optimization returns: the motion, and how the solver got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.model import Model
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A motion found by `dmoc`, or the last iterate if `success` is False (see `status` and `message`).
+
+    `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd), `u` (N, nu), `lam` (N, nc) as in `Trajectory`; `v` (N+1, nd) only for
+    the velocity method. `costate` (rows,) holds the solver's multipliers of all equations, `violation` the largest one
+    of an equation or bound. `status`: "solved", "acceptable", "infeasible", "iteration_limit", "failed".
+    """
+
+    model: Model
+    t: Array
+    q: Array
+    p: Array
+    u: Array
+    lam: Array
+    objective: float
+    status: str
+    message: str
+    iterations: int
+    violation: float
+    setup_time: float
+    solve_time: float
+    unknowns: int
+    equations: int
+    method: str = "dmoc"
+    alpha: float = 0.5
+    forcing: str = "split"
+    v: Array | None = None
+    costate: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def success(self) -> bool:
+        """Whether the solver converged."""
+        return self.status in ("solved", "acceptable")
+
+    @property
+    def time(self) -> float:
+        """Final time (s)."""
+        return float(self.t[-1])
+
+    @property
+    def trajectory(self) -> Any:
+        """The motion as a `Trajectory`."""
+        from ..integrate import Trajectory
+
+        nd = self.model.nd
+        return Trajectory(
+            model=self.model,
+            t=self.t,
+            q=self.q,
+            p=self.p,
+            u=self.u,
+            rho=self.q[1:, nd:],
+            lam=self.lam,
+            iterations=np.zeros(len(self.u), dtype=np.int64),
+            alpha=self.alpha,
+        )
+
+    def integrator(self) -> Any:
+        """The `MidpointVI` whose steps the motion satisfies (method "dmoc")."""
+        from ..integrate import MidpointVI
+
+        return MidpointVI(self.model, self.time / len(self.u), alpha=self.alpha, forcing=self.forcing)
+
+    def feedback(self, Q: Any, R: Any, Qf: Any = None, **options: Any) -> Any:
+        """The LQR regulator along the motion, designed on its own discrete equations: `da.lqr` in one call.
+
+        Q (nx, nx), R (nu + nk, nu + nk), Qf and options as for `da.lqr`.
+        """
+        from ..control import lqr
+
+        return lqr(self.integrator(), self.trajectory, Q, R, Qf, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.status}: objective {self.objective:.6g}, {len(self.u)} steps, time {self.time:.6g}, "
+            f"{self.iterations} iterations, violation {self.violation:.2g})"
+        )
