@@ -1,4 +1,4 @@
-"""From a `Model` (tree of frames with masses) to rigid bodies and joints, where its joints are S, C, R, P, E or free."""
+"""From a `Model` (tree of frames with masses) to rigid bodies and joints S, C, R, P, E or free."""
 
 from __future__ import annotations
 
@@ -178,7 +178,11 @@ def from_model(model: Model) -> MultibodySystem:
             why = "constraints close loops, DMOCC works on trees" if e.size else "not supported by DMOCC"
             raise ModelError(f"{e.label}: {why}; use dmoc", culprit=e.label)
     return MultibodySystem(
-        bodies, joints, gravity=gravity.tolist(), potential=_Springs(tuple(springs)) if springs else None, name=model.name
+        bodies,
+        joints,
+        gravity=gravity.tolist(),
+        potential=_Springs(tuple(springs)) if springs else None,
+        name=model.name,
     )
 
 
@@ -242,11 +246,13 @@ def _fixed_point(groups: list[_Group], g: int, x: np.ndarray, names: dict[int, s
 
 def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, forced: dict[str, str]) -> Joint:
     """The joint that a chain of elementary motions forms; axes and points in world coordinates at q = 0."""
-    turns, slides = [], []
+    turns: list[tuple[str, Any, Any]] = []
+    slides: list[tuple[str, Any, Any]] = []
     order = ""
     for group in chain:
         frame = group.frame
-        assert frame is not None and frame.variable is not None
+        assert frame is not None
+        assert frame.variable is not None
         if isinstance(frame.value, Kinematic):
             raise ModelError(f"{frame.label}: DMOCC has no kinematic variables; use dmoc", culprit=frame.variable)
         if frame.pitch:
@@ -283,10 +289,10 @@ def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, 
             return make("free", point=body)
         raise fail("is none of S, C, R, P, E or free")
     if len(turns) == 1 and not slides:
-        (v, axis, x), = turns
+        ((v, axis, x),) = turns
         return make("R", [v], axis=axis, point=x)
     if len(slides) == 1 and not turns:
-        (v, axis, x), = slides
+        ((v, axis, x),) = slides
         return make("P", [v], axis=axis, point=x)
     if len(turns) == 1 and len(slides) == 1:
         (v, axis, x), (w, along, _) = turns[0], slides[0]

@@ -51,7 +51,8 @@ def expm(theta: SX) -> SX:
     root = ca.sqrt(safe)
     series1: Any = 0.0
     series2: Any = 0.0
-    c1, c2, power = 1.0, 0.5, 1.0
+    c1, c2 = 1.0, 0.5
+    power: Any = 1.0
     for k in range(9):
         series1 += c1 * power
         series2 += c2 * power
@@ -201,7 +202,8 @@ def log_vector(r: SX) -> SX:
     safe = ca.if_else(small, 0.25, s)
     root = ca.sqrt(safe)
     series: Any = 0.0  # asin(x)/x in x^2
-    coefficient, power = 1.0, 1.0
+    coefficient = 1.0
+    power: Any = 1.0
     for k in range(9):
         series += coefficient / (2 * k + 1) * power
         coefficient *= (2 * k + 1) / (2 * k + 2)

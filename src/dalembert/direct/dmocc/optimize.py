@@ -33,14 +33,14 @@ _STATUS = {
         "infeasible",
         "no point near the last iterate satisfies boundary conditions and bounds",
     ),
-    "Maximum_Iterations_Exceeded": ("iteration limit", "raise max_iterations or give a better guess"),
-    "Maximum_CpuTime_Exceeded": ("time limit", "the time limit was reached"),
-    "Maximum_WallTime_Exceeded": ("time limit", "the time limit was reached"),
-    "Restoration_Failed": ("restoration failed", "IPOPT could not reduce the constraint violation; often infeasible"),
+    "Maximum_Iterations_Exceeded": ("iteration_limit", "raise max_iterations or give a better guess"),
+    "Maximum_CpuTime_Exceeded": ("time_limit", "the time limit was reached"),
+    "Maximum_WallTime_Exceeded": ("time_limit", "the time limit was reached"),
+    "Restoration_Failed": ("restoration_failed", "IPOPT could not reduce the constraint violation; often infeasible"),
     "Diverging_Iterates": ("diverged", "the iterates grow without bound; the problem may be unbounded"),
     "Search_Direction_Becomes_Too_Small": ("stalled", "no further progress; the tolerance may be too tight"),
-    "Invalid_Number_Detected": ("invalid number", "a cost or condition returned NaN or infinity"),
-    "Error_In_Step_Computation": ("step failed", "IPOPT could not compute a step"),
+    "Invalid_Number_Detected": ("invalid_number", "a cost or condition returned NaN or infinity"),
+    "Error_In_Step_Computation": ("step_failed", "IPOPT could not compute a step"),
     "Not_Enough_Degrees_Of_Freedom": (
         "overdetermined",
         "more equations than unknowns: too few actuated joints or steps",
@@ -52,7 +52,7 @@ _STATUS = {
 class Solution:
     """Result of `optimize`: whatever happened, `motion` holds the last iterate.
 
-    `status` is "solved" or says what went wrong ("infeasible", "contradictory bounds", "iteration limit", ...),
+    `status` is "solved" or says what went wrong ("infeasible", "contradictory_bounds", "iteration_limit", ...),
     `message` explains it; `unknowns` and `constraints` are the sizes of the problem, `multipliers` those of its rows,
     `violation` the largest violated row, `seconds` (set-up, solve).
     """
@@ -72,7 +72,7 @@ class Solution:
     @property
     def success(self) -> bool:
         """Whether a local optimum was found."""
-        return self.status == "solved"
+        return self.status in ("solved", "acceptable")
 
 
 def problem_size(
@@ -108,7 +108,7 @@ def optimize(
     start_velocity: Any = None,
     goal: Any = None,
     goal_velocity: Any = 0.0,
-    effort: float | Sequence[float] = 1.0,
+    effort: float | Sequence[float] | Mapping[str, float] = 1.0,
     cost: Callable[[View], Any] | None = None,
     final_cost: Callable[[View], Any] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
@@ -129,9 +129,10 @@ def optimize(
       names left out are free, None leaves all free, and `(function, low, high)` states conditions of your own on the
       last node's `View`. Names left out of `start` are zero.
     - `start_velocity`, `goal_velocity`: rates of the coordinates at the ends (0: rest, None: free at the goal).
-    - `effort`: weight of the squared inputs, one or one per input. `cost(view)`: running cost at the midpoint of a step
-      (`view.position`, `view.velocity`, `view["name"]`, `view.input("name")`); `final_cost(view)`: at the last node with
-      the velocity of the projected momentum (15).
+    - `effort`: weight of the squared inputs, one, one per input, or a dict by
+      name. `cost(view)`: running cost at the midpoint of a step
+      (`view.position`, `view.velocity`, `view["name"]`, `view.input("name")`); `final_cost(view)`: at the last node,
+      with the velocity of the projected momentum (15).
     - `bounds`, `input_bounds`: (low, high) by name of coordinate or input. `rate_bounds`: (low, high) of a coordinate's
       rate over a step, one more row per step. Where nothing else limits a fast last step, bound the rates: a turn of
       more than a quarter per step has a slower twin with the same momentum.
@@ -149,12 +150,14 @@ def optimize(
     >>> disk = MultibodySystem([RigidBody("disk", 1.0, (1, 1, 2))], [Joint("R", "ground", "disk")])
     >>> turned = optimize(disk, steps=20, time=1.0, goal={"disk": 1.0})
     >>> turned.status, round(turned.objective, 1)  # continuous optimum: 6 J^2 = 24
-    ('solved', 24.1)
+    ('solved', 24.0)
     """
     import casadi as ca
 
     if coarse:
-        arguments = {key: value for key, value in locals().items() if key not in ("ca", "system", "steps", "coarse", "guess")}
+        arguments = {
+            key: value for key, value in locals().items() if key not in ("ca", "system", "steps", "coarse", "guess")
+        }
         for fewer in coarse:
             found = optimize(system, steps=fewer, guess=guess, **arguments)
             guess = found if found.success else guess
@@ -180,7 +183,10 @@ def optimize(
     low_r, high_r = _limits(system.coordinates, rate_bounds)
     if (bounds or rate_bounds) and not coordinates_known:
         raise ValueError("bounds on coordinates need form 'minimal' or 'momentum' with absolute reparameterization")
-    weights = np.broadcast_to(np.asarray(effort, dtype=float), (nu,))
+    if isinstance(effort, Mapping):
+        weights = system.vector(effort, names=system.inputs)
+    else:
+        weights = np.broadcast_to(np.asarray(effort, dtype=float), (nu,))
 
     # First guess: straight line, or what was given
     first_u, first_f, first_t = _guess(system, guess, steps, u0, goal, 0.5 * (shortest + longest))
@@ -204,7 +210,11 @@ def optimize(
 
     if form == "multiplier":
         at = unknown(first_q)
-        at_lam = unknown(np.zeros((steps + 1, m)))
+        kept = guess.motion if isinstance(guess, Solution) else guess
+        first_lam = np.zeros((steps + 1, m))
+        if isinstance(kept, Motion) and kept.lam is not None and kept.lam.shape == first_lam.shape:
+            first_lam = kept.lam
+        at_lam = unknown(first_lam)
     elif coordinates_known:
         at = unknown(first_u, low_u, high_u)
     else:
@@ -370,8 +380,8 @@ def optimize(
         cost_, rows_ = made["values"](x)
         r = flat(rows_)
         off = np.concatenate([lbg - r, r - ubg, lbx - x, x - ubx, [0.0]])
-        duration = float(x[at_time[0, 0]]) if free_time else shortest
-        motion = _motion(system, q, x[at_tau], duration, u0)
+        duration = float(x[int(at_time[0, 0])]) if free_time else shortest
+        motion = _motion(system, q, x[at_tau], duration, u0, x[at_lam] if form == "multiplier" else None)
         return Solution(
             status, message, motion, float(cost_), count, total, iterations, float(off.max()), seconds, dual, form
         )
@@ -382,7 +392,7 @@ def optimize(
     crossed += ["goal"] if np.any(goal_low > goal_high) else []
     if crossed:
         text = f"the lower limit exceeds the upper one: {', '.join(crossed)}"
-        return finish("contradictory bounds", text, x0, 0, (clock.perf_counter() - begun, 0.0), np.zeros(total))
+        return finish("contradictory_bounds", text, x0, 0, (clock.perf_counter() - begun, 0.0), np.zeros(total))
     settings: dict[str, Any] = {"print_level": 0, "sb": "yes", "tol": tolerance, "max_iter": max_iterations}
     settings |= dict(options or {})
     solver = ca.nlpsol(
@@ -403,13 +413,13 @@ def optimize(
         out = solver(x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
     except RuntimeError as reason:
         text = f"the solver refused the problem: {reason}"
-        return finish("solver error", text, x0, 0, (ready - begun, 0.0), np.zeros(total))
+        return finish("solver_error", text, x0, 0, (ready - begun, 0.0), np.zeros(total))
     seconds = (ready - begun, clock.perf_counter() - ready)
     facts = solver.stats()
     status, message = _STATUS.get(facts["return_status"], ("failed", facts["return_status"]))
     value = flat(out["x"])
     if not np.isfinite(value).all():
-        status, message, value = "invalid number", "the solver left NaN; the guess is kept", x0
+        status, message, value = "invalid_number", "the solver left NaN; the guess is kept", x0
     return finish(status, message, value, int(facts["iter_count"]), seconds, flat(out["lam_g"]))
 
 
@@ -419,7 +429,9 @@ def _final_momentum(system: MultibodySystem, goal: Any, velocity: Any, *, redund
     size = system.n if redundant else system.nd
     if velocity is None:
         return np.zeros(size), np.inf
-    rates = system.vector(np.full(system.nd, float(velocity)) if np.isscalar(velocity) else velocity)
+    rates = system.vector(
+        np.full(system.nd, velocity) if np.ndim(velocity) == 0 and not isinstance(velocity, Mapping) else velocity
+    )
     if not np.any(rates):
         return np.zeros(size), 0.0
     u, low, high, function = _goal(system, goal)
@@ -558,14 +570,14 @@ def _increments(system: MultibodySystem, u: np.ndarray, q: np.ndarray) -> np.nda
     return out
 
 
-def _motion(system: MultibodySystem, q: np.ndarray, tau: np.ndarray, time: float, u0: np.ndarray) -> Motion:
+def _motion(system: MultibodySystem, q: np.ndarray, tau: np.ndarray, time: float, u0: np.ndarray, lam: Any) -> Motion:
     k = kernels(system)
     steps = len(tau)
     t = np.linspace(0.0, time, steps + 1)
     h = time / steps
     pairs = [k.reduced(q[i], q[i + 1], tau[i], h) for i in range(steps)]
     p = np.vstack([flat(a) for a, _ in pairs] + [flat(pairs[-1][1])])
-    return Motion(system, t, q, coordinates(system, q, near=u0), tau.reshape(steps, system.nu), p)
+    return Motion(system, t, q, coordinates(system, q, near=u0), tau.reshape(steps, system.nu), p, lam)
 
 
 # names used by the doctests

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ def _matrix(value: Any, what: str, culprit: str) -> Matrix:
 class RigidBody:
     """A rigid body: centre of mass and three directors, 12 coordinates, six internal constraints (eq. 23-24).
 
-    Inertia beyond the triangle inequality, as (0, 0, J) of a planar model, is accepted: only its moments about axes that
-    can turn enter the reduced scheme.
+    Inertia beyond the triangle inequality, as (0, 0, J) of a planar model, is accepted: only its moments about axes
+    that can turn enter the reduced scheme.
 
     `mass` (kg); `inertia` about the centre of mass in the body's own axes: (J1, J2, J3) or symmetric 3x3 (kg m^2);
     `position` (m) and `rotation` (3x3, columns are the directors) place it in the reference configuration.
@@ -291,7 +292,7 @@ class MultibodySystem:
     def joint_slices(self) -> list[slice]:
         """Where every joint's coordinates stand in u."""
         ends = np.cumsum([0] + [j.dof for j in self.joints])
-        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def vector(self, value: Any, *, names: Sequence[str] | None = None, default: float = 0.0) -> np.ndarray:
         """An array by position, or by name from a dict (others `default`); coordinates unless `names` is given."""
