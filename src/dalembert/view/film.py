@@ -32,6 +32,7 @@ from .scene import (
     build_scene,
     place,
     rgb,
+    simplified,
     solids_of,
     sphere,
     tinted,
@@ -443,6 +444,8 @@ def _coarse(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
         return tube, np.concatenate([faces, *caps])
     if solid[0] == "sphere":
         return sphere(11, 17)
+    if solid[0] == "mesh":
+        return simplified(*triangles(solid), 4000)
     return triangles(solid)
 
 

@@ -247,7 +247,6 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
     reach = _reach(tree, poses[0])
     extent = _extent(model, points)
     girth = _girth(tree, poses[0], extent)
-    camera, ground = _camera(model, poses, points, extent)
     shapes: list[Shape] = []
     links: list[Link] = []
     heaviest = max((e.frame.mass for e in model.frame_entries if e.frame), default=0.0)
@@ -277,6 +276,9 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
         elif isinstance(element, PointToPoint):
             at = model.frame_index(element.frame1)
             shapes.append(Shape("sphere", at, (0.015 * girth,), color=DARK, role="joint"))
+    solid = [s for s in shapes if s.role in ("mass", "visual")]
+    corners = [np.einsum("nij,kj->nki", poses[:, s.frame], _corners(s))[..., :3] for s in solid]
+    camera, ground = _camera(model, poses, np.concatenate([points, *corners], axis=1), extent)
     shapes = list(dict.fromkeys(shapes))  # two rows of one joint are one marker
     arrows = [a for e in model.elements for a in _arrows(model, e, 0.012 * girth)]
     named = tuple(e.index for e in model.frame_entries if e.name is not None)
@@ -415,12 +417,26 @@ def _camera(model: Model, poses: Array, points: Array, extent: float) -> tuple[C
         right = np.cross(up, front)
         azimuth, elevation = 0.55, 0.32
     if np.linalg.norm(high - low) <= 5 * extent:
-        target, radius, follow = (low + high) / 2, max(0.5 * float(np.linalg.norm(high - low)), 0.5 * extent), False
+        target, follow = (low + high) / 2, False
+        radius = 0.58 * max(float(np.linalg.norm(high - low)), extent)  # with a margin for the bodies themselves
     else:  # it runs away: keep to the start
         target, radius, follow = points[0].mean(axis=0), 1.2 * extent, True
     direction = math.cos(elevation) * (math.cos(azimuth) * front + math.sin(azimuth) * right) + math.sin(elevation) * up
     ground = float(max((cloud @ up).min(), target @ up - 2.5 * extent) - 0.06 * extent)
     return Camera(_triple(direction), _triple(target), _triple(up), radius, follow), ground
+
+
+def _corners(shape: Shape) -> Array:
+    """The corners of a box around a shape, homogeneous in its frame: (8 or more, 4)."""
+    found = []
+    for solid, local in solids_of(shape):
+        vertices = triangles(solid)[0]
+        low, high = vertices.min(axis=0), vertices.max(axis=0)
+        box = np.array(
+            [[x, y, z, 1.0] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])]
+        )
+        found.append(box @ (np.array(shape.pose) @ local).T)
+    return np.concatenate(found)
 
 
 def _plane_of_motion(model: Model, poses: Array) -> Array | None:
@@ -444,9 +460,9 @@ def _mass(frame: Frame, index: int, extent: float, girth: float, heaviest: float
     """A box of the same inertia when it suits the size of the body, else a sphere that grows with the mass."""
     if any(frame.inertia):
         sides, axes = _inertia_box(frame)
-        room = reach if reach > 0.02 * extent else 0.6 * extent
-        bulky = reach > 0.02 * extent and np.prod(np.maximum(sides, 1e-3 * room)) > (0.6 * room) ** 3
-        if 0.02 * extent < sides.max() <= 1.3 * room and not bulky:
+        spans = reach > 0.02 * extent  # a body that reaches from joint to joint is slender
+        bulky = spans and np.prod(np.maximum(sides, 1e-3 * reach)) > (0.35 * reach) ** 3
+        if 0.02 * extent < sides.max() <= (1.3 * reach if spans else extent) and not bulky:
             sides = np.maximum(sides, 0.015 * girth)
             return Shape("box", index, tuple(float(s) for s in sides), _pose(axes, frame.com))
     radius = 0.029 * girth * max((frame.mass / heaviest) ** (1 / 3), 0.35)
@@ -562,17 +578,45 @@ def _visual_size(visual: Visual) -> float:
 
 @lru_cache(maxsize=256)
 def load_mesh(path: str) -> tuple[Array, NDArray[np.int64]] | None:
-    """Vertices (V, 3) and triangles (F, 3) of a mesh file (STL, OBJ, GLB ... through trimesh), None if unreadable."""
+    """Vertices (V, 3) and triangles (F, 3) of a mesh file (STL, OBJ, GLB ... through trimesh), None if unreadable.
+
+    Very fine meshes are simplified; DAE files need the package pycollada.
+    """
     import trimesh
 
     try:
         mesh: Any = trimesh.load(path, force="mesh")
-        if len(mesh.faces) < 60_000:
-            mesh = trimesh.graph.smooth_shade(mesh, angle=0.6)  # keeps sharp edges sharp
+        vertices, faces = simplified(np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int64), 12_000)
+        mesh = trimesh.graph.smooth_shade(
+            trimesh.Trimesh(vertices, faces, process=True), angle=0.6
+        )  # keeps edges sharp
         vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int64)
     except Exception:  # a missing or broken picture must never stop a motion from being seen
         return None
     return (vertices, faces) if len(faces) and np.isfinite(vertices).all() else None
+
+
+def simplified(vertices: Array, faces: NDArray[np.int64], limit: int) -> tuple[Array, NDArray[np.int64]]:
+    """At most about `limit` triangles: vertices that share a cell of a grid become one, their mean.
+
+    >>> v, f = simplified(*sphere(60, 60), 500)
+    >>> 100 < len(f) <= 500
+    True
+    """
+    if len(faces) <= limit:
+        return vertices, faces
+    low, size = vertices.min(axis=0), float(np.ptp(vertices, axis=0).max()) or 1.0
+    cells = 256.0
+    while True:  # coarser and coarser
+        keys = np.floor((vertices - low) / size * cells).astype(np.int64)
+        _, where, count = np.unique(keys @ np.array([1, 2048, 2048**2]), return_inverse=True, return_counts=True)
+        kept = where[faces]
+        kept = kept[(kept[:, 0] != kept[:, 1]) & (kept[:, 1] != kept[:, 2]) & (kept[:, 2] != kept[:, 0])]
+        if len(kept) <= limit or cells < 4:
+            break
+        cells *= 0.8
+    means = np.stack([np.bincount(where, vertices[:, k]) / count for k in range(3)], axis=1)
+    return means, kept
 
 
 # ---- triangles ------------------------------------------------------------------------------------------------------
@@ -691,6 +735,8 @@ def rgb(color: str) -> Color:
 def tinted(part: Shape | Link, tint: Color, overlay: bool) -> Color:
     """The colour of a part for a trajectory of colour `tint`; in an overlay every part shows whose it is."""
     own = part.color
+    if own is None and isinstance(part, Shape) and part.role == "visual" and not overlay:
+        return (0.78, 0.80, 0.83)
     if own is None:
         if isinstance(part, Link) and not overlay:
             return STEEL
