@@ -108,6 +108,16 @@ def test_scissor_lift_is_the_reference():
     assert mechanics.lagrangian(model, q, v) == pytest.approx(expected, rel=1e-9)
 
 
+def test_scissor_lift_moves_as_the_reference():
+    """Ten seconds from rest: the configuration that trep ends at."""
+    data = REFERENCE["scissor_lift"]
+    model, configurations = models.load_with_configurations("scissor_lift")
+    vi = da.MidpointVI(model, dt=0.01)
+    motion = vi.simulate(vi.state(q=configurations["q0"], p=np.zeros(model.nd)), steps=1000)
+    expected = dict(zip(data["q_names"], data["q_final"], strict=True))
+    assert motion.q[-1] == pytest.approx([expected[v] for v in model.variables], abs=1e-9)
+
+
 def test_order_of_variables_in_the_core():
     """Another order of the kinematic variables gives the same mechanics, permuted: M, gradient, constraints."""
     model = models.load("string_puppet")
