@@ -211,7 +211,7 @@ class _Problem:
         return at_step, np.hstack(parts)
 
     def at_nodes(self, layout: Layout, function: Any, nodes: Any) -> tuple[Expression, Any]:
-        """The same at nodes, where there is no velocity and no input."""
+        """The same at nodes, without velocity and input; the time is the final one unless the node is the first."""
         m = self.model
         parts = (layout.q[nodes], layout.p[nodes], layout.T[nodes])
         sizes = [part.shape[1] for part in parts]
@@ -219,7 +219,8 @@ class _Problem:
         def at_node(z: Any) -> Any:
             q, second, T = self.split(z, *sizes)
             span = T if T.numel() else self.span
-            return function(q, [0.0] * m.nq, [0.0] * m.nu, self.momentum(q, second), span, span)
+            time = span if nodes[0] else 0.0
+            return function(q, [0.0] * m.nq, [0.0] * m.nu, self.momentum(q, second), time, span)
 
         return at_node, np.hstack(parts)
 
@@ -351,10 +352,9 @@ def _equations_of_motion(problem: _Problem, tr: Transcription) -> None:
     if problem.solver == "fatrop" and layout.T.size:
         follow = np.stack([layout.T[1:].ravel(), layout.T[:-1].ravel()], axis=1)
         tr.equations("final time", lambda z: z[0] - z[1], follow, np.arange(N), gap=1)
-    if layout.tau.size:  # (middle, length) of the steps as fixed unknowns: the solver treats them as parameters
-        middle = (np.arange(N) + 0.5) / N
+    if layout.tau.size:  # the middles of the steps as fixed unknowns: the solver treats them as parameters
+        middle = (np.arange(N) + problem.alpha) / N
         tr.bound("time", layout.tau[:, 0], middle, middle)
-        tr.bound("time", layout.tau[:, 1], 1 / N, 1 / N)
     if problem.free_time is not None:
         tr.bound("free_time", layout.T, *problem.free_time)
 
@@ -388,7 +388,8 @@ def _repeats(problem: _Problem, shifts: dict[int, float]) -> bool:
     rng = np.random.default_rng(0)
     shift = np.array([shifts[i] for i in range(m.nq)])
     trials = rng.normal(size=(3, m.nq))
-    return all(np.allclose(problem.mechanics.h(q), problem.mechanics.h(q + shift), atol=1e-9) for q in trials)
+    h = problem.mechanics.h
+    return all(np.allclose(np.array(h(q)), np.array(h(q + shift)), atol=1e-9) for q in trials)
 
 
 def _velocities(problem: _Problem, end: _Boundary) -> Array:
@@ -579,7 +580,7 @@ def _first_guess(
     z[layout.q], z[layout.p], z[layout.u], z[layout.lam] = q, second, u, lam
     z[layout.next], z[layout.T] = q[1:], span
     if layout.tau.size:
-        z[layout.tau[:, 0]], z[layout.tau[:, 1]] = middles, 1 / N
+        z[layout.tau[:, 0]] = middles
     return z, warm
 
 

@@ -40,7 +40,7 @@ class Layout:
                 if staged:
                     nxt.append(self.take(nq, k))
                 if clock:
-                    tau.append(self.take(2, k))
+                    tau.append(self.take(1, k))
         self.q, self.p = np.array(q), np.array(p)
         self.u, self.lam = np.array(u).reshape(N, nu), np.array(lam).reshape(N, nc)
         self.next = np.array(nxt) if staged else self.q[1:]
@@ -132,11 +132,7 @@ class Transcription:
 
     def bound(self, what: str, places: Index, low: Any, high: Any) -> None:
         """Narrow the bounds of unknowns; contradictions are noted in `problems`."""
-        missing = self.layout.size - len(self.low)
-        self.low, self.high = (
-            np.pad(self.low, (0, missing), constant_values=-np.inf),
-            np.pad(self.high, (0, missing), constant_values=np.inf),
-        )
+        self._grow()
         low, high = (np.broadcast_to(np.asarray(b, dtype=float), places.shape) for b in (low, high))
         slack = 1e-12 * (1 + np.abs(low) * np.isfinite(low))
         new_low, new_high = np.maximum(self.low[places], low), np.minimum(self.high[places], high)
@@ -149,8 +145,15 @@ class Transcription:
             )
         self.low[places], self.high[places] = new_low, np.maximum(new_low, new_high)
 
+    def _grow(self) -> None:
+        """Unknowns that came later have no bounds yet."""
+        missing = (0, self.layout.size - len(self.low))
+        self.low = np.pad(self.low, missing, constant_values=-np.inf)
+        self.high = np.pad(self.high, missing, constant_values=np.inf)
+
     def solve(self, guess: Array, *, solver: str, scale: float, options: dict[str, Any], warm: bool) -> Solution:
         """Hand the program to a solver. Never raises for a failure of the solver: the status tells."""
+        self._grow()
         if self.problems:
             return self._stop(guess, "infeasible", "; ".join(self.problems))
         if solver == "fatrop":
