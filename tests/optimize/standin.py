@@ -19,7 +19,7 @@ class StandIn:
         self.dt = np.full(steps, dt)
         nq, nd, nk, nu, nc = model.nq, model.nd, model.nk, model.nu, model.nc
         self.nx, self.nu = nq + nd + nk, nu + nk
-        self.x_names = (*model.variables, *(f"p_{v}" for v in model.dynamic), *(f"v_{v}" for v in model.kinematic))
+        self.x_names = (*model.variables, *(f"p.{v}" for v in model.dynamic), *(f"v.{v}" for v in model.kinematic))
         self.u_names = (*model.inputs, *model.kinematic)
         s = Symbolic(model)
         q0, q1 = ca.SX.sym("q0", nq), ca.SX.sym("q1", nd)

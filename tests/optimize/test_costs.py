@@ -19,7 +19,7 @@ def system():
         steps=N,
         nx=NX,
         nu=NU,
-        x_names=("x", "theta", "p_x", "p_theta"),
+        x_names=("x", "theta", "p.x", "p.theta"),
         u_names=("force",),
         dt=np.full(N, 0.1),
     )
@@ -32,8 +32,8 @@ def full(n, seed):
 
 def expression():
     return ExpressionCost(
-        stage=lambda s: (s.position("bob")[1] - s["height"]) ** 2 * s["force"] + (s["p_x"] * s.t) ** 2 * s["theta"],
-        terminal=lambda s: s["theta"] ** 4 + s["x"] * s["p_theta"],
+        stage=lambda s: (s.position("bob")[1] - s["height"]) ** 2 * s["force"] + (s["p.x"] * s.t) ** 2 * s["theta"],
+        terminal=lambda s: s["theta"] ** 4 + s["x"] * s["p.theta"],
         parameters={"height": np.linspace(0, 1, N)},
     )
 

@@ -72,8 +72,8 @@ def test_cart_pendulum_tipping():
         np.testing.assert_allclose(result.X, r["X"], atol=1e-4)
 
 
-def test_lq_gains_save_a_sweep(swing):
-    """With gains="lq" every iteration after the first makes one Riccati sweep for each direction that it asks for."""
+def test_lq_gains_save_a_sweep():
+    """With gains="lq" one Riccati sweep gives the projection's gains and the Gauss-Newton direction."""
     r = problems.reference("cart_pend.json")
     system = problems.left_system(problems.cart_pendulum(), 0.1, 100)
     cost = TrackingCost((np.array(r["Xref"]), np.array(r["Uref"])), r["Q"], r["R"])
@@ -82,7 +82,7 @@ def test_lq_gains_save_a_sweep(swing):
     assert one.converged
     assert one.cost == pytest.approx(two.cost, abs=1e-5)
     assert two.problem.sweeps == 2 * len(two.history)
-    assert one.problem.sweeps == len(one.history) + 1
+    assert one.problem.sweeps == len(one.history)
 
 
 # ---- the result
@@ -171,10 +171,10 @@ def test_free_start():
     cost = (
         TrackingCost({}, 0.0, 1e3)
         + TerminalCost({"theta": 1.0}, {"theta": 1e4})
-        + TrackingCost({}, {"p_theta": 1e-3}, 0.0)
+        + TrackingCost({}, {"p.theta": 1e-3}, 0.0)
     )
     start = (np.zeros((21, 2)), np.zeros((20, 1)))
-    result = optimize(system, cost, start, free_start=["p_theta"])
+    result = optimize(system, cost, start, free_start=["p.theta"])
     assert result.converged
     assert result.X[0, 0] == 0.0
     assert result.X[-1, 0] == pytest.approx(1.0, abs=1e-3)
@@ -188,7 +188,7 @@ def test_expression_of_a_frame_position():
     system = problems.left_system(problems.pendulum(), 0.05, 40)
     cost = ExpressionCost(
         stage=lambda s: 1e-3 * s["torque"] ** 2,
-        terminal=lambda s: 100 * (s.position("bob")[1] - s["height"]) ** 2 + s["p_theta"] ** 2,
+        terminal=lambda s: 100 * (s.position("bob")[1] - s["height"]) ** 2 + s["p.theta"] ** 2,
         parameters={"height": 0.5},
     )
     theta = 0.2 * np.ones((40, 1))
@@ -217,7 +217,7 @@ def test_input_bounds(bound_method):
 
 def test_bounds_agree_and_state_bounds():
     system = problems.left_system(problems.pendulum(), 0.1, 30)
-    cost = TrackingCost({"theta": 1.0}, {"theta": 10.0, "p_theta": 0.1}, 1.0)
+    cost = TrackingCost({"theta": 1.0}, {"theta": 10.0, "p.theta": 0.1}, 1.0)
     start = (np.zeros((31, 2)), np.zeros((30, 1)))
     free = optimize(system, cost, start)
     high = 0.8 * free.X[:, 0].max()
@@ -246,7 +246,7 @@ def test_mistakes(swing):
         optimize(system, cost, (X[1:], U))
     bad = X.copy()
     bad[7, 1] = np.nan
-    with pytest.raises(ValueError, match="start X is not finite at step 7, 'p_theta'"):
+    with pytest.raises(ValueError, match=r"start X is not finite at step 7, 'p\.theta'"):
         optimize(system, cost, (bad, U))
     with pytest.raises(ValueError, match="reference Xd is not finite at step 7"):
         optimize(system, TrackingCost((bad, U), 1.0, 1.0), (X, U))
@@ -271,8 +271,16 @@ def test_start_that_cannot_be_projected(swing):
     system, cost, (X, U) = swing
     wild = X.copy()
     wild[0, 1] = 1e300
-    with pytest.raises(da.ConvergenceError, match="the start is not a motion"):
+    with pytest.raises((da.ConvergenceError, ValueError), match="start"):
         optimize(system, cost, (wild, U))
+
+
+def test_start_that_breaks_the_constraints():
+    system = problems.left_system(problems.hanging(), 0.05, 10)
+    X = np.zeros((11, system.nx))
+    X[:, :4] = [0.0, -1.5, 0.0, 1.0]
+    with pytest.raises(ValueError, match="constraints"):
+        optimize(system, TrackingCost({}, 1.0, 1.0), (X, np.tile([0.0, 1.0], (10, 1))))
 
 
 def test_unbounded_cost():
@@ -316,11 +324,7 @@ def test_not_stabilizable():
     X[:, 1] = 1e-9
     U = np.zeros((400, 1))
     cost = TrackingCost({"a": 1.0}, 1.0, 1.0)
-    try:
-        result = optimize(system, cost, (X, U))
-    except da.ConvergenceError as error:
-        assert "project" in str(error) or "controllable" in str(error)
-    else:
-        assert result.status in ("converged", "stalled")
-        assert np.isfinite(result.X).all()
-        assert result.cost <= result.history[0].cost
+    result = optimize(system, cost, (X, U))
+    assert result.status in ("converged", "stalled")
+    assert np.isfinite(result.X).all()
+    assert result.cost <= result.history[0].cost

@@ -10,6 +10,7 @@ ordinary differential equations (motion, Riccati, costate) are integrated by RK4
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +34,7 @@ class ContinuousSystem:
     >>> model = da.Model([pendulum], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
     >>> system = ContinuousSystem(model, np.linspace(0.0, 1.0, 11))
     >>> system.x_names, system.f(np.array([0.0, 1.0]), np.array([2.0]))
-    (('theta', 'v_theta'), array([1., 2.]))
+    (('theta', 'v.theta'), array([1., 2.]))
     """
 
     def __init__(self, model: Any, t: Any, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
@@ -49,8 +50,8 @@ class ContinuousSystem:
         self.input_nodes = self.steps + 1
         self.dt = np.diff(self.t)
         self.nx, self.nu = 2 * model.nq, model.nu + model.nk
-        self.x_names = (*model.variables, *(f"v_{v}" for v in model.variables))
-        self.u_names = (*model.inputs, *(f"a_{v}" for v in model.kinematic))
+        self.x_names = (*model.variables, *(f"v.{v}" for v in model.variables))
+        self.u_names = (*model.inputs, *(f"a.{v}" for v in model.kinematic))
         # costs see the nodes as steps, and the final state once more at the end
         self.cost_system = SimpleNamespace(
             model=model, nx=self.nx, nu=self.nu, x_names=self.x_names, u_names=self.u_names, steps=self.steps + 1,
@@ -217,13 +218,19 @@ class Continuous:
         """A motion near a start curve."""
         return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U)))
 
-    def point(self, X: Array, U: Array, K: Array | None = None, value: float | None = None) -> Point:
+    def point(self, X: Array, U: Array, value: float | None = None) -> Point:
         """See Discrete.point; lx has one row more than X, the gradient of the final cost."""
         A, B = self.system.linearize_trajectory(X, U)
-        if self.gains != "lq" or K is None:
-            K = self._lqr(A, B)
         lx, lu = self.cost.gradient(np.vstack([X, X[-1:]]), U)
-        return Point(X, U, self.value(X, U) if value is None else value, A, B, K, lx, lu)
+        if not (np.isfinite(lx).all() and np.isfinite(lu).all()):
+            raise ValueError("the gradient of the cost is not finite")
+        p = Point(X, U, self.value(X, U) if value is None else value, A, B, lx, lu)
+        if self.gains == "lq":
+            with suppress(IndefiniteModel):
+                p.K = self.direction(p, "quasi").K
+                return p
+        p.K = self._lqr(A, B)
+        return p
 
     def costate(self, p: Point) -> Array:
         """-dz/dt = (A - BK)'z + l_x - K'l_u, z(T) = m_x."""
@@ -256,6 +263,8 @@ class Continuous:
 
     def direction(self, p: Point, method: str, scale: float = 1.0) -> Direction:
         """See Discrete.direction."""
+        if method == "quasi" and p.quasi is not None:
+            return p.quasi
         Q, S, R, Qf = self.model(p, method, scale)
         n = self.system.nx
         K, c, P0, b0 = self._riccati(p.A, p.B, Q, S, R, Qf, p.lx, p.lu)
@@ -275,11 +284,10 @@ class Continuous:
         slope = float(self._quadrature @ terms)
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
-        return Direction(method if scale == 1.0 else f"{method}*{scale:g}", dX, dU, slope, K)
-
-    def search_gains(self, p: Point, d: Direction) -> Array:
-        """Gains with which the line search projects."""
-        return d.K if self.gains == "lq" else p.K
+        d = Direction(method if scale == 1.0 else f"{method}*{scale:g}", dX, dU, slope, K)
+        if method == "quasi":
+            p.quasi = d
+        return d
 
     def curvature(self, p: Point, d: Direction, method: str = "newton") -> float:
         """q(d, d) of a model."""

@@ -13,7 +13,8 @@ U) the direction minimizes  Dh(xi).d + 1/2 q(d, d)  over the tangent motions dx'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,11 @@ class Point:
     value: float
     A: Array
     B: Array
-    K: Array
     lx: Array
     lu: Array
+    K: Array = field(default_factory=lambda: np.empty(0))
     hessian: Hessian | None = None
+    quasi: Direction | None = None
     second: tuple[Array, Array, Array] | None = None
 
 
@@ -58,9 +60,9 @@ class Direction:
 class Discrete:
     """The optimization problem of a System and a cost in discrete time.
 
-    `weights` = (Q, R) of the LQR that makes the projection's gains (default identity); `gains` is "lqr" (those), or
-    "lq" (the gains of the LQ problem of the last direction, so that one Riccati sweep per iteration is enough).
-    `free` (nx,) marks the entries of the initial state that are optimized too.
+    `gains` of the projection: "lqr" from the LQR with `weights` = (Q, R) (default identity), or "lq" from the LQ
+    problem of the Gauss-Newton direction, so that one Riccati sweep gives both. `free` (nx,) marks the entries of the
+    initial state that are optimized too.
 
     >>> Discrete.__name__
     'Discrete'
@@ -75,16 +77,14 @@ class Discrete:
         nx, nu = system.nx, system.nu
         Qp, Rp = (np.eye(nx), np.eye(nu)) if weights is None else (np.asarray(w, dtype=float) for w in weights)
         self._Qp, self._Rp = _matrix(Qp, nx, "projection Q"), _matrix(Rp, nu, "projection R")
-        self._ready: tuple[Array, Array, Array, Array] | None = (
-            None  # the linearization at the start, made by `feasible`
-        )
         self.sweeps = 0
 
     # ---- the cost and the projection
 
     def value(self, X: Array, U: Array) -> float:
         """h(X, U)."""
-        return float(self.cost.values(X, U).sum())
+        with np.errstate(all="ignore"):  # a wild trial may overflow: it is rejected for its infinite cost
+            return float(self.cost.values(X, U).sum())
 
     def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
         """The motion that follows a curve under the feedback K (eq. 27); raises ConvergenceError."""
@@ -94,31 +94,32 @@ class Discrete:
         return Xp, Up
 
     def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """A motion near a start curve: the curve itself if it is one, else its projection with LQR gains of its
-        linearization."""
-        A, B = self.system.linearize_trajectory(X, U)
-        K = self._lqr(A, B)
-        Xp, Up = self.project(X, U, K)
-        if np.abs(Xp - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
-            self._ready = (X, A, B, K)
-            return X, U
-        return Xp, Up
+        """The curve itself if it is a motion, else its projection with LQR gains of its linearization."""
+        try:
+            same = self.project(X, U, np.zeros((len(U), U.shape[1], X.shape[1])))[0]
+            if np.abs(same - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
+                return X, U
+        except ConvergenceError:
+            pass  # what cannot be followed without feedback may be possible with it
+        return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U)))
 
     # ---- one point
 
-    def point(self, X: Array, U: Array, K: Array | None = None, value: float | None = None) -> Point:
-        """Linearize at a motion and choose the projection's gains; `K`: gains of the last direction, for gains="lq"."""
-        ready, self._ready = self._ready, None
-        if ready is not None and ready[0] is X:
-            _, A, B, K = ready
-        else:
-            A, B = self.system.linearize_trajectory(X, U)
+    def point(self, X: Array, U: Array, value: float | None = None) -> Point:
+        """Linearize at a motion and choose the projection's gains."""
+        A, B = self.system.linearize_trajectory(X, U)
         if not (np.isfinite(A).all() and np.isfinite(B).all()):
             raise ConvergenceError("the linearization along the motion is not finite")
-        if K is None or (self.gains != "lq" and ready is None):
-            K = self._lqr(A, B)
         lx, lu = self.cost.gradient(X, U)
-        return Point(X, U, self.value(X, U) if value is None else value, A, B, K, lx, lu)
+        if not (np.isfinite(lx).all() and np.isfinite(lu).all()):
+            raise ValueError("the gradient of the cost is not finite")
+        p = Point(X, U, self.value(X, U) if value is None else value, A, B, lx, lu)
+        if self.gains == "lq":
+            with suppress(IndefiniteModel):  # a cost that is not convex has no such gains
+                p.K = self.direction(p, "quasi").K
+                return p
+        p.K = self._lqr(A, B)
+        return p
 
     def costate(self, p: Point) -> Array:
         """Costate of the projection, (N+1, nx)."""
@@ -146,6 +147,8 @@ class Discrete:
 
     def direction(self, p: Point, method: str, scale: float = 1.0) -> Direction:
         """Minimize the model over the tangent motions; raises IndefiniteModel."""
+        if method == "quasi" and p.quasi is not None:
+            return p.quasi
         Q, S, R = self.model(p, method, scale)
         self.sweeps += 1
         lq = _solve_lq(p.A, p.B, Q[:-1], R, Q[-1], S, p.lx[:-1], p.lu, p.lx[-1], self.free is not None)
@@ -162,11 +165,10 @@ class Discrete:
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
         name = method if scale == 1.0 else f"{method}*{scale:g}"
-        return Direction(name, dX, dU, slope, lq.K)
-
-    def search_gains(self, p: Point, d: Direction) -> Array:
-        """Gains with which the line search projects."""
-        return d.K if self.gains == "lq" else p.K
+        d = Direction(name, dX, dU, slope, lq.K)
+        if method == "quasi":
+            p.quasi = d
+        return d
 
     def curvature(self, p: Point, d: Direction, method: str = "newton") -> float:
         """q(d, d) of a model; for "newton" this is D2g.(d, d)."""

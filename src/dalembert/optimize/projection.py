@@ -50,7 +50,7 @@ def optimize(
     method: Method = "auto",
     tolerance: float = 1e-6,
     max_iterations: int = 200,
-    gains: str = "lqr",
+    gains: str | None = None,
     projection: tuple[Any, Any] | None = None,
     search: Search | None = None,
     free_start: bool | Sequence[str] = False,
@@ -71,7 +71,8 @@ def optimize(
         the method of each iteration (the last one repeats), a function gives it from the iteration's index.
     tolerance: stop when |Dg.d| is below it. max_iterations: limit on the number of steps.
     gains: "lqr" projects with LQR gains of the weights `projection` = (Q, R) (default identity), "lq" with the gains
-        of the descent direction's own LQ problem, which saves a Riccati sweep per iteration.
+        of the Gauss-Newton direction's own LQ problem, which saves a Riccati sweep per iteration and fits the cost.
+        Default: "lq" for "auto", else "lqr" (as in the papers).
     search: options of the Armijo line search.
     free_start: True, or the names of the states whose initial value is optimized too.
     bounds: {name: (low, high)} on inputs or states, None for no bound. bound_method: "barrier" (Hauser, Saccon: the
@@ -87,7 +88,7 @@ def optimize(
     >>> pendulum = da.rz("theta", da.ty(-1.0, mass=1.0))
     >>> model = da.Model([pendulum], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
     >>> system = da.System(da.MidpointVI(model, 0.1), steps=20)
-    >>> cost = da.TrackingCost({"theta": 0.5}, Q={"theta": 100.0, "p_theta": 1.0}, R=1.0)
+    >>> cost = da.TrackingCost({"theta": 0.5}, Q={"theta": 100.0, "p.theta": 1.0}, R=1.0)
     >>> result = da.optimize(system, cost, (np.zeros((21, 2)), np.zeros((20, 1))))
     >>> result.status
     'converged'
@@ -97,6 +98,8 @@ def optimize(
         "checkpoint": checkpoint, "callback": callback,
     }  # fmt: skip
     _check_method(method)
+    if gains is None:
+        gains = "lq" if method == "auto" and projection is None else "lqr"
     if gains not in ("lqr", "lq"):
         raise ValueError(f"gains must be 'lqr' or 'lq', not {gains!r}")
     if not (tolerance > 0 and max_iterations >= 0):
@@ -145,7 +148,6 @@ def descend(
     if not math.isfinite(value):
         raise ValueError(f"the cost of the start is {value}")
     first = value
-    K: Array | None = None
     gains: Array | None = None
     slope = math.nan
     status, reason = "iterations", f"stopped after {max_iterations} iterations"
@@ -155,18 +157,19 @@ def descend(
             index = offset + count
             begun = time.perf_counter()
             # a new projection operator, then directions until one can be followed
-            p = problem.point(X, U, K, value)
-            if not (np.isfinite(p.lx).all() and np.isfinite(p.lu).all()):
-                raise ValueError(f"the gradient of the cost is not finite at iteration {index}")
-            outcome = _advance(problem, p, _method_at(method, count), tolerance, search, count < max_iterations)
+            p = problem.point(X, U, value)
+            chosen = _method_at(method, count)
+            if chosen == "auto" and _contracts(p, rows):
+                chosen = "quasi"
+            outcome = _advance(problem, p, chosen, tolerance, search, count < max_iterations)
             d, step = outcome.direction, outcome.step
-            gains, slope = problem.search_gains(p, d), d.slope
+            gains, slope = p.K, d.slope
             row = Iteration(
                 index, d.method, value, slope, step, outcome.trials, outcome.failed, time.perf_counter() - begun
             )
             rows.append(row)
             if step > 0:
-                X, U, value, K = outcome.X, outcome.U, outcome.value, d.K
+                X, U, value = outcome.X, outcome.U, outcome.value
             if checkpoint is not None:
                 # a step leads to a point that has not been looked at: its row is the place to resume
                 rest = [Iteration(index + 1, "", value, math.nan, 0.0, 0, 0, 0.0)] if step > 0 else []
@@ -212,7 +215,7 @@ def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Sear
     uphill: Direction | None = None
     for name, scale in _candidates(method):
         # in "auto" a shortened Newton step is compared with Gauss-Newton's; otherwise any decrease will do
-        if any(o.step == 1.0 for o in tried) or (
+        if any(o.step >= 1.0 for o in tried) or (
             any(o.step > 0 for o in tried) and not (method == "auto" and name == "quasi")
         ):
             continue
@@ -227,7 +230,7 @@ def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Sear
             continue
         if not may_step:
             return _Outcome(d, status="iterations", reason="the limit of iterations is reached")
-        tried.append(_search(problem, p, d, search))
+        tried.append(_search(problem, p, d, search, expand=method == "auto"))
     done = [o for o in tried if o.step > 0]
     if done:
         best = min(done, key=lambda o: o.value)
@@ -244,35 +247,58 @@ def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Sear
     return _stalled(problem, p, tried)
 
 
+def _contracts(p: Point, rows: list[Iteration]) -> bool:
+    """True at first, and while full Gauss-Newton steps converge so fast that second-order terms are not worth it."""
+    if p.quasi is None:
+        return False
+    if not rows:
+        return True
+    return rows[-1].method == "quasi" and rows[-1].step == 1.0 and abs(p.quasi.slope) < 0.05 * abs(rows[-1].slope)
+
+
 def _candidates(method: str) -> Iterator[tuple[str, float]]:
     """Methods to try in order; the next one is asked for only if the one before has no minimum or no decrease."""
     if method in ("auto", "newton"):
         yield "newton", 1.0
         if method == "auto":
-            yield "newton", 0.3
+            yield "newton", 0.5
     if method in ("auto", "newton", "quasi"):
         yield "quasi", 1.0
     yield "steepest", 1.0
 
 
-def _search(problem: Any, p: Point, d: Direction, search: Search) -> _Outcome:
-    """Armijo (Algorithm 3): shorten the step until the projection works and the cost falls enough."""
+def _search(problem: Any, p: Point, d: Direction, search: Search, *, expand: bool) -> _Outcome:
+    """Armijo (Algorithm 3): shorten the step until the projection works and the cost falls enough.
+
+    `expand`: while a long step wins more than 3/4 of what its slope promises (the minimum of a parabola wins 1/2), the
+    cost bends less than the model, or downwards, and the step is doubled: this leaves saddles and plateaus behind.
+    """
     out = _Outcome(d)
-    K = problem.search_gains(p, d)
-    step = 1.0
-    for _ in range(search.trials):
+
+    def attempt(step: float) -> bool:
         out.trials += 1
         try:
-            X, U = problem.project(p.X + step * d.dX, p.U + step * d.dU, K)
+            X, U = problem.project(p.X + step * d.dX, p.U + step * d.dU, p.K)
             value = problem.value(X, U)
         except ConvergenceError:
             value = math.nan
         if not math.isfinite(value):
             out.failed += 1
-        elif value < p.value + search.fraction * step * d.slope:
-            out.step, out.X, out.U, out.value = step, X, U, value
+            return False
+        if not value < min(p.value + search.fraction * step * d.slope, out.value):
+            return False
+        out.step, out.X, out.U, out.value = step, X, U, value
+        return True
+
+    step = 1.0
+    for _ in range(search.trials):
+        if attempt(step):
             break
         step *= search.shrink
+    if expand:
+        while 1.0 <= out.step < 1e3 and p.value - out.value > 0.75 * out.step * abs(d.slope):
+            if not attempt(2 * out.step):
+                break
     return out
 
 
@@ -343,11 +369,15 @@ def _start(system: Any, start: Any) -> tuple[Array, Array, tuple[Iteration, ...]
     else:
         X, U = system.from_trajectory(start)
     nodes = getattr(system, "input_nodes", system.steps)
-    return (
-        _finite(X, (system.steps + 1, system.nx), "start X", system.x_names),
-        _finite(U, (nodes, system.nu), "start U", system.u_names),
-        history,
-    )
+    X = _finite(X, (system.steps + 1, system.nx), "start X", system.x_names)
+    U = _finite(U, (nodes, system.nu), "start U", system.u_names)
+    if system.model.nc:
+        from ..mechanics import constraints
+
+        broken = float(np.abs(constraints(system.model, X[0, : system.model.nq])).max())
+        if broken > 1e-6:
+            raise ValueError(f"the start breaks the constraints by {broken:.3g}; see satisfy_constraints")
+    return X, U, history
 
 
 def _project_start(problem: Any, X: Array, U: Array) -> tuple[Array, Array]:

@@ -141,12 +141,11 @@ class Optimization:
         p = problem.point(self.X if X is None else np.asarray(X), self.U if U is None else np.asarray(U))
         d = problem.direction(p, method)
         curvature = problem.curvature(p, d)
-        K = problem.search_gains(p, d)
         steps = np.linspace(0.0, 1.2, points)
         costs = np.full(points, np.nan)
         for i, s in enumerate(steps):
             try:
-                costs[i] = problem.value(*problem.project(p.X + s * d.dX, p.U + s * d.dU, K))
+                costs[i] = problem.value(*problem.project(p.X + s * d.dX, p.U + s * d.dU, p.K))
             except ConvergenceError:
                 continue  # a gap in the curve: the projection fails there
         if ax is None:
