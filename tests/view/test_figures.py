@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
 
+import dalembert as da
 from dalembert.errors import ModelError
 from dalembert.view.figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables
 
@@ -57,9 +58,25 @@ def test_several_trajectories_share_panels_and_one_legend() -> None:
 
 def test_momentum_and_inputs() -> None:
     motion = swinging(cart_pole())
-    motion.p = np.cos(motion.q)
-    assert labels(plot_momentum(motion)) == ["momentum (kg m/s)", "momentum (kg m²/s)"]
+    assert labels(plot_momentum(motion)) == ["angular momentum (kg m²/s)", "linear momentum (kg m/s)"]
+    assert labels(plot_trajectory(motion, show=["p"])) == ["p (kg m/s)", "p (kg m²/s)"]
     assert "push" in labels(plot_trajectory(motion, show="inputs"))[0]
+
+
+def test_words_choose_variables_and_parts() -> None:
+    motion = swinging(cart_pole())
+    assert labels(plot_trajectory(motion, "theta", "energy")) == ["theta (rad)", "energy − start (J)"]
+    assert labels(plot_trajectory(motion, "x")) == ["x (m)"]
+    with pytest.raises(ModelError, match="did you mean 'theta'"):
+        plot_trajectory(motion, "teta")
+
+
+def test_a_real_trajectory_plots_itself() -> None:
+    vi = da.MidpointVI(closed_chain(), dt=0.01)
+    q0 = da.satisfy_constraints(vi.model, [-0.62, 1.35, 0.1, -1.34, 0.04, 1.28, 0.93])
+    motion = vi.simulate(vi.state(q=q0), steps=50)
+    assert labels(motion.plot()) == ["angles (rad)", "energy − start (J)", "constraint violation"]
+    assert labels(motion.plot("J", "momentum"))[0] == "J (rad)"
 
 
 def test_the_style_stays_inside() -> None:

@@ -64,6 +64,13 @@ def test_frame_poses_equal_products_of_matrices() -> None:
     np.testing.assert_allclose(frame_poses(model, q[2]), got[2])
 
 
+@pytest.mark.parametrize("make", [closed_chain, everything, cart_pole])
+def test_frame_poses_equal_the_core(make) -> None:
+    model = make()
+    q = np.random.default_rng(2).normal(size=(7, model.nq))
+    np.testing.assert_allclose(frame_poses(model, q), da.poses(model, q), atol=1e-12)
+
+
 def test_a_chain_of_300_links_is_placed() -> None:
     frame = rz("q299", tx(1.0, name="end", mass=1.0))
     for i in range(298, -1, -1):
@@ -262,3 +269,10 @@ def test_thinning_keeps_ends_and_peaks() -> None:
     assert np.all(np.diff(tt) > 0)
     keep = samples(10001, 100)
     assert (keep[0], keep[-1], len(keep)) == (0, 10000, 100)
+
+
+def test_the_room_is_callable_whichever_came_first() -> None:
+    import dalembert.view
+
+    assert callable(dalembert.view)
+    assert callable(da.view)

@@ -19,7 +19,6 @@ class Motion:
     t: np.ndarray
     q: np.ndarray
     u: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    v: np.ndarray | None = None
 
     def energy(self) -> np.ndarray:
         return 2.0 + 0.01 * np.sin(7 * self.t)
@@ -27,8 +26,12 @@ class Motion:
     def constraint_violation(self) -> np.ndarray:
         return 1e-12 * (1 + np.cos(3 * self.t) ** 2)
 
-    def momentum(self) -> np.ndarray:
+    @property
+    def p(self) -> np.ndarray:
         return np.cos(self.q[:, : self.model.nd])
+
+    def momentum(self) -> np.ndarray:
+        return np.stack([np.cos(k * self.t) for k in range(6)], axis=1)
 
 
 def pendulum() -> Model:

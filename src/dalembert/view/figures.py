@@ -16,7 +16,7 @@ from .quantities import Motion, check_names, check_variables, motions, thin, var
 from .scene import PALETTE
 
 POINTS = 4000  # more than a printed figure resolves
-PARTS = ("variables", "energy", "constraints", "momentum", "inputs")
+PARTS = ("variables", "energy", "constraints", "momentum", "p", "inputs")
 
 
 @contextmanager
@@ -74,14 +74,16 @@ def plot_trajectory(
     *others: Any,
     names: Sequence[str] | None = None,
     variables: Sequence[str] | None = None,
-    show: Sequence[str] = ("variables", "energy", "constraints"),
+    show: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Any:
-    """A figure of one or several trajectories over time, one panel under the other.
+    """A figure of one or several trajectories over time, one panel under the other. Returns the matplotlib Figure.
 
-    `show` lists the parts, of "variables", "energy" (its error against the start), "constraints", "momentum", "inputs";
-    parts that a model does not have are left out. `variables` chooses by name (default: the first eight; with several
-    trajectories the first four, each in its own panel). `names` labels the trajectories. Returns the Figure.
+    `show` lists the parts: "variables", "energy" (its error against the start), "constraints", "momentum" (angular,
+    about the world origin, and linear), "p" (generalized momenta), "inputs"; the default is the first three. Parts that
+    a model does not have are left out. `variables` chooses by name (default: the first eight; with several trajectories
+    the first four, each in its own panel). Names of variables and parts can also follow the trajectories directly.
+    `names` labels the trajectories.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> from dalembert import Model, tx
@@ -90,10 +92,16 @@ def plot_trajectory(
     >>> figure.axes[0].get_ylabel()
     'x (m)'
     """
-    runs = motions(trajectory, others)
+    runs = motions(trajectory, [x for x in others if not isinstance(x, str)])
     labels = check_names(runs, names)
-    if isinstance(show, str):
-        show = [show]
+    words = [x for x in others if isinstance(x, str)]
+    if words:  # plot("theta", "energy")
+        model = runs[0].model
+        named = [w for w in words if w in model.variables or w not in PARTS]
+        variables = [*named, *(variables or ())] or None
+        parts = [w for w in words if w not in named]
+        show = [*(["variables"] if named else []), *parts, *(show or ())]
+    show = ["variables", "energy", "constraints"] if show is None else [show] if isinstance(show, str) else show
     for part in show:
         if part not in PARTS:
             raise ValueError(f"show: unknown part {part!r}, choose from {', '.join(PARTS)}")
@@ -107,6 +115,8 @@ def plot_trajectory(
         elif part == "constraints" and model.nc:
             panels.append(lambda ax: _draw_violation(ax, runs, labels))
         elif part == "momentum":
+            panels += _spatial_panels(runs, labels)
+        elif part == "p":
             panels += _momentum_panels(runs, labels, check_variables(model, variables, model.nd))
         elif part == "inputs" and model.nu:
             panels.append(lambda ax: _draw_inputs(ax, runs, labels))
@@ -129,7 +139,7 @@ def plot_constraints(trajectory: Any, *others: Any, **options: Any) -> Any:
 
 
 def plot_momentum(trajectory: Any, *others: Any, **options: Any) -> Any:
-    """Generalized momenta of the dynamic variables; options as for `plot_trajectory`."""
+    """Angular momentum about the world origin and linear momentum; options as for `plot_trajectory`."""
     return plot_trajectory(trajectory, *others, show=["momentum"], **options)
 
 
@@ -233,6 +243,23 @@ def _draw_violation(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> No
     ax.set_ylabel("constraint\nviolation")
 
 
+def _spatial_panels(runs: Sequence[Motion], names: Sequence[str]) -> list[Any]:
+    def draw(ax: Any, first: int, label: str) -> None:
+        for i, (run, name) in enumerate(zip(runs, names, strict=True)):
+            momentum = np.asarray(run.momentum(), dtype=float)
+            for j, axis in enumerate("xyz"):
+                text = axis if len(runs) == 1 else f"{axis}, {name}"
+                color, dash = PALETTE[(j if len(runs) == 1 else i) % len(PALETTE)], ("-", "--", ":")[j]
+                _line(ax, run.t, momentum[:, first + j], label=text, color=color, linestyle=dash)
+        ax.set_ylabel(label)
+        _legend(ax)
+
+    return [
+        lambda ax: draw(ax, 0, "angular momentum\n(kg m²/s)"),
+        lambda ax: draw(ax, 3, "linear momentum\n(kg m/s)"),
+    ]
+
+
 def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Any]:
     model = runs[0].model
     chosen = [v for v in variables if v in model.dynamic]
@@ -241,11 +268,10 @@ def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Se
     def draw(ax: Any, unit: str) -> None:
         for v in (v for v in chosen if variable_unit(model, v) == unit):
             for i, (run, name) in enumerate(zip(runs, names, strict=True)):
-                momenta: Any = run.p  # type: ignore[attr-defined]
-                p = momenta[:, model.index(v)]
+                p = run.p[:, model.index(v)]
                 color = {"color": PALETTE[i % len(PALETTE)]} if len(runs) > 1 else {}
                 _line(ax, run.t, p, label=f"{v}, {name}" if len(runs) > 1 else v, **color)
-        ax.set_ylabel(f"momentum ({meaning[unit]})")
+        ax.set_ylabel(f"p ({meaning[unit]})")
         _legend(ax)
 
     units = list(dict.fromkeys(variable_unit(model, v) for v in chosen))

@@ -25,7 +25,10 @@ class Motion(Protocol):
     @property
     def q(self) -> Array: ...
     @property
+    def p(self) -> Array: ...
+    @property
     def u(self) -> Array: ...
+    def momentum(self) -> Array: ...
     def energy(self) -> Array: ...
     def constraint_violation(self) -> Array: ...
 
@@ -43,9 +46,18 @@ class Pose:
         return np.zeros(1)
 
     @property
+    def p(self) -> Array:
+        """Momenta (1, nd): at rest."""
+        return np.zeros((1, self.model.nd))
+
+    @property
     def u(self) -> Array:
         """Inputs (0, nu)."""
         return np.zeros((0, self.model.nu))
+
+    def momentum(self) -> Array:
+        """Spatial momentum (1, 6): at rest."""
+        return np.zeros((1, 6))
 
     def energy(self) -> Array:
         """A pose has no energy to show: (0,)."""
