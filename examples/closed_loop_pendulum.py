@@ -33,7 +33,7 @@ def main() -> None:
     print(f"optimal swing-up: cost {result.cost:.6f} after {len(result.history) - 1} steps, {result.status}")
 
     law = da.lqr(system, (X, U), Q=1.0, R=1.0)
-    closed, Uc = closed_loop(system, law, np.array([1.0, 1.0]))
+    closed, Uc = system.project(X, U, law.K, x0=[1.0, 1.0])
     opened = system.simulate(np.array([1.0, 1.0]), U)
     print("gain at the start:", law.K[0].ravel(), " at the end:", law.K[-1].ravel())
     errors = [np.linalg.norm(Y[-1] - X[-1]) for Y in (closed, opened)]
@@ -57,15 +57,6 @@ def main() -> None:
         b.set(xlabel="time (s)", ylabel="torque (N m)")
         figure.savefig(out / "closed_loop_pendulum.png")
     print("figure:", out / "closed_loop_pendulum.png")
-
-
-def closed_loop(system, law, x0):
-    """States and inputs of the closed loop, eq. 37."""
-    X, U = [x0], []
-    for k in range(system.steps):
-        U.append(law.input(k, X[-1]))
-        X.append(system.f(X[-1], U[-1], k))
-    return np.array(X), np.array(U)
 
 
 if __name__ == "__main__":

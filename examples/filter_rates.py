@@ -4,7 +4,7 @@ Schultz, Murphey, Embedded control synthesis using one-step methods in discrete 
 from 1/100 to 1/5 s, many trials of an extended Kalman filter on one motion of the string robot. As in the paper the
 predicted mean is the motion itself plus noise, so that the filters differ only in their linearization: exact, of the
 variational step; or that of the continuous dynamics with an explicit Euler step. The configuration is measured with
-10 mm of noise, process noise is 1 mm (m/s). Error: length of (estimate - truth) over all states, averaged over time; bars
+10 mm of noise, process noise is 1 mm (m/s). Error: length of (estimate - truth) over all states, mean over time; bars
 are standard deviations over trials.
 """
 
@@ -109,7 +109,7 @@ def main() -> None:
             spread = [r[name].spread for r in results.values()]
             ax.errorbar(1 / rates, average, spread, marker=marker, ms=4, capsize=3, label=label)
         ax.axvline(1 / 30, color="gray", lw=0.8, ls=":")
-        ax.annotate("30 Hz", (1 / 30, ax.get_ylim()[1]), (3, -12), textcoords="offset points", color="gray")
+        ax.annotate("30 Hz", (1 / 30, 0), (3, 4), textcoords="offset points", color="gray")
         ax.set(xlabel="time step (s)", ylabel="mean error of the filter", ylim=(0, None))
         ax.legend(loc="upper left", bbox_to_anchor=(0.1, 1))
         figure.savefig(options.out / "filter_rates.png")

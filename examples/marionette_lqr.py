@@ -23,29 +23,21 @@ def motion(steps: int = 1000, dt: float = 0.01):
     q0 = configurations["q0"]
     vi = da.MidpointVI(model, dt, forcing="left")
     rho = np.tile(q0[model.nd :], (steps, 1))
-    t = dt * (1 + np.arange(steps))  # two equal configurations come first, at 0 and dt
+    t = dt * np.arange(steps)
     for limb, sign in SIGNS.items():
         column = model.index(f"{limb}_string-length") - model.nd
         rho[:, column] += sign * 0.1 * np.sin(0.6 * np.pi * t)
-    start = vi.state(q=q0, q0=q0, t=dt)
+    start = vi.state(q=q0, q0=q0, t=dt)  # two equal configurations come first, at 0 and dt
     trajectory = vi.simulate(start, steps=steps, kinematic=rho)
     system = da.System(vi, t=trajectory.t)
     return system, *system.from_trajectory(trajectory)
 
 
 def response(system, X, U, K, angle: str, size: float = 0.1):
-    """Motion after a perturbation of one torso angle, with gains K."""
-    start = X.copy()
-    start[0, system.x_names.index(angle)] += size
-    return closed_loop(system, X, U, K, start[0])[0]
-
-
-def closed_loop(system, X, U, K, x0):
-    """u_k = U_k - K_k (x_k - X_k) from x0, in the core, which starts from the first state of its reference."""
-    Xr, Ur = X.copy(), U.copy()
-    Ur[0] = U[0] - K[0] @ (x0 - X[0])
-    Xr[0] = x0
-    return system.project(Xr, Ur, K)
+    """Motion after a perturbation of one torso angle, with gains K: eq. 37, in the core."""
+    start = X[0].copy()
+    start[system.x_names.index(angle)] += size
+    return system.project(X, U, K, x0=start)[0]
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ class SymbolicSystem:
         self.nx, self.nu = model.nq + model.nd + model.nk, model.nu + model.nk
         self.x_names = (
             *model.variables,
-            *(f"p_{v}" for v in model.dynamic),
-            *(f"v_{v}" for v in model.kinematic),
+            *(f"p.{v}" for v in model.dynamic),
+            *(f"v.{v}" for v in model.kinematic),
         )
         self.u_names = (*model.inputs, *model.kinematic)
         nq, nd, nk, nc = model.nq, model.nd, model.nk, model.nc

@@ -128,7 +128,7 @@ def test_reduced_equals_full_without_constraints():
 
 def test_weights_by_name():
     system = SymbolicSystem(models.winch_robot(), 0.05, 1)
-    Q = dc.weights(system, {"*m": 100, "p_*": 0.1, "r": 7}, default=2)
+    Q = dc.weights(system, {"*m": 100, "p.*": 0.1, "r": 7}, default=2)
     np.testing.assert_array_equal(np.diag(Q), [100, 100, 2, 7, 0.1, 0.1, 2, 2])
     np.testing.assert_array_equal(np.diag(dc.weights(system, {"r": 3}, of="u")), [1, 3])
     with pytest.raises(ValueError, match="no state is called 'y'"):

@@ -9,7 +9,6 @@ import dalembert as da
 from dalembert import estimate as de
 
 from ..control import models
-from ..control.standin import SymbolicSystem
 from .linear import LinearSystem, posterior
 
 
@@ -62,7 +61,7 @@ def test_particles_approach_the_exact_posterior(linear):
 
 
 def pendulum_record(steps=80, noise=0.05, seed=0):
-    system = SymbolicSystem(models.pendulum(), 0.1, steps)
+    system = da.System(da.MidpointVI(models.pendulum(), dt=0.1), steps=steps)
     U = np.zeros((steps, 1))
     truth = system.simulate([1.5, 0.0], U)
     Z = truth[:, :1] + noise * np.random.default_rng(seed).normal(size=(steps + 1, 1))
@@ -111,7 +110,7 @@ def test_without_a_gate_outliers_move_the_estimate_but_never_break_it():
 
 def test_wrong_covariances_are_refused_by_name():
     system, *_ = pendulum_record(steps=2)
-    sensor = de.measure(system, "theta", "p_theta")
+    sensor = de.measure(system, "theta", "p.theta")
     with pytest.raises(ValueError, match="R is not positive definite"):
         de.ExtendedKalmanFilter(system, sensor, Q=1e-4, R=[0.0, 1.0])
     with pytest.raises(ValueError, match="R is not positive definite"):
@@ -150,7 +149,7 @@ def test_divergence_is_an_error_that_names_the_states():
 
 def test_constrained_system_with_singular_covariance():
     """The string robot: the covariance lives on the constraint manifold, filter and smoother must live with it."""
-    system = SymbolicSystem(models.winch_robot(), 1 / 30, 60)
+    system = da.System(da.MidpointVI(models.winch_robot(), dt=1 / 30), steps=60)
     t = system.t[1:]
     U = np.column_stack([0.1 * np.sin(2 * t), 1.0 + 0.05 * np.sin(3 * t)])
     x0 = np.array([0.3, -np.sqrt(1 - 0.09), 0, 1.0, 0, 0, 0, 0])

@@ -18,7 +18,7 @@ def system():
 
 def test_by_name_and_matrix(system):
     assert de.measure(system, "theta", "x").names == ("theta", "x")
-    np.testing.assert_array_equal(de.measure(system, "p_*").matrix, np.eye(4)[2:])
+    np.testing.assert_array_equal(de.measure(system, "p.*").matrix, np.eye(4)[2:])
     x = np.arange(4.0)
     C = np.array([[1.0, 2, 3, 4]])
     np.testing.assert_array_equal(de.measure(system, C=C).h(x), C @ x)

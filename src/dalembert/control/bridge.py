@@ -25,7 +25,8 @@ def to_control(system: Any, x: Any = None, u: Any = None, *, k: int = 0, C: Any 
     import control
 
     dt = float(np.asarray(system.dt)[k])
-    states, inputs = list(system.x_names), list(system.u_names)
+    # python-control reserves the dot for names of subsystems
+    states, inputs = ([name.replace(".", "_") for name in names] for names in (system.x_names, system.u_names))
     if x is None:
         return control.nlsys(
             lambda t, x, u, params: system.f(np.asarray(x, dtype=float), np.asarray(u, dtype=float), k),

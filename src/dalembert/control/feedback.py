@@ -57,20 +57,18 @@ class Feedback:
         return np.asarray(self.U[k] - self.K[k] @ (np.asarray(x, dtype=float) - self.X[k]))
 
     def __call__(self, t: float, state: Any) -> Any:
-        """Forces u (nu,), or the pair (forces, next kinematic values) if there are kinematic variables."""
-        u = self.input(self.step_at(t), state_vector(state, self.X.shape[1]))
+        """Forces u (nu,), or the pair (forces, next kinematic values) if there are kinematic variables.
+
+        `state` has q and p, or is the vector x itself. A State does not carry kinematic velocities; a step does not
+        depend on them, so no regulator feeds them back (unless its cost couples them with the inputs).
+        """
+        k = self.step_at(t)
+        x = state
+        if hasattr(state, "q"):
+            x = self.X[k].copy()
+            known = np.concatenate([state.q, state.p])
+            x[: len(known)] = known
+            if np.abs(self.K[k, :, len(known) :]).max(initial=0.0) > 1e-9 * np.abs(self.K[k]).max():
+                raise ValueError("this law feeds back kinematic velocities: call it with x = (q, p, v_rho)")
+        u = self.input(k, x)
         return u if self.nu == len(u) else (u[: self.nu], u[self.nu :])
-
-
-def state_vector(state: Any, n: int) -> Array:
-    """x = (q, p, v_rho) of a State; also accepts x itself."""
-    if not hasattr(state, "q"):
-        return np.asarray(state, dtype=float)
-    q, p = np.asarray(state.q, dtype=float), np.asarray(state.p, dtype=float)
-    nk = n - len(q) - len(p)
-    if nk == 0:
-        return np.concatenate([q, p])
-    rate = getattr(state, "v_rho", None)
-    if rate is None:
-        raise ValueError("the state does not carry the velocities of its kinematic variables (v_rho)")
-    return np.concatenate([q, p, np.asarray(rate, dtype=float)])

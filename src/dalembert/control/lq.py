@@ -72,7 +72,7 @@ def solve_lq(
     >>> A, B = np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]])
     >>> s = solve_lq(A, B, Q=1.0, R=1.0, Qf=1.0, steps=100)
     >>> s.K[0].round(4)
-    array([[0.9169, 1.6449]])
+    array([[0.917 , 1.6821]])
     """
     from .. import _core  # type: ignore[attr-defined]
 

@@ -85,7 +85,7 @@ def lqr_infinite(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None, names: Any = 
     undamped modes which no input reaches, or which the cost does not see although they stay undamped.
 
     >>> lqr_infinite([[1, 0.1], [0, 1]], [[0], [0.1]], Q=1.0, R=1.0).K.round(4)
-    array([[0.9171, 1.645 ]])
+    array([[0.917 , 1.6821]])
     """
     A = finite(A, "A", (None, None))
     n = len(A)

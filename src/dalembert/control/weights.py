@@ -14,10 +14,10 @@ from .arrays import Array
 def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:
     """Diagonal weight matrix (n, n) of a System by the names of its states (`of="x"`) or inputs (`of="u"`).
 
-    Names may contain the wildcards of a shell (`"p_*"`); later entries win. Unknown names are a ValueError.
+    Names may contain the wildcards of a shell (`"p.*"`); later entries win. Unknown names are a ValueError.
 
     >>> from types import SimpleNamespace
-    >>> system = SimpleNamespace(x_names=("theta", "p_theta"), u_names=("torque",))
+    >>> system = SimpleNamespace(x_names=("theta", "p.theta"), u_names=("torque",))
     >>> weights(system, {"theta": 100})
     array([[100.,   0.],
            [  0.,   1.]])

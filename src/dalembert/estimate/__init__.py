@@ -6,6 +6,7 @@ from .filter import Estimate, Filtered
 from .measurement import Measurement, measure, measure_expression, measure_frame
 from .particle import ParticleFilter, Particles
 from .smoother import Smoothed, smooth
+from .study import Study, monte_carlo
 from .unscented import UnscentedKalmanFilter
 
 __all__ = [
@@ -17,9 +18,11 @@ __all__ = [
     "ParticleFilter",
     "Particles",
     "Smoothed",
+    "Study",
     "UnscentedKalmanFilter",
     "measure",
     "measure_expression",
     "measure_frame",
+    "monte_carlo",
     "smooth",
 ]

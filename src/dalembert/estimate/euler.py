@@ -44,13 +44,13 @@ class EulerModel:
 
     @property
     def x_names(self) -> tuple[str, ...]:
-        """Names of q, then v_ of each."""
-        return (*self.model.variables, *(f"v_{name}" for name in self.model.variables))
+        """Names of q, then "v." and the name of each."""
+        return (*self.model.variables, *(f"v.{name}" for name in self.model.variables))
 
     @property
     def u_names(self) -> tuple[str, ...]:
-        """Names of the forces, then a_ of each kinematic variable."""
-        return (*self.model.inputs, *(f"a_{name}" for name in self.model.kinematic))
+        """Names of the forces, then "a." and the name of each kinematic variable."""
+        return (*self.model.inputs, *(f"a.{name}" for name in self.model.kinematic))
 
     def step(self, k: int) -> float:
         """Length of step k (s)."""

@@ -84,7 +84,7 @@ def measure(system: Any, *names: str, C: Any = None, angles: tuple[str, ...] = (
     `angles` names entries whose innovation is wrapped to (-pi, pi].
 
     >>> from types import SimpleNamespace
-    >>> system = SimpleNamespace(x_names=("theta", "p_theta"), nx=2)
+    >>> system = SimpleNamespace(x_names=("theta", "p.theta"), nx=2)
     >>> measure(system, "theta").matrix
     array([[1., 0.]])
     """

@@ -24,7 +24,7 @@ class UnscentedKalmanFilter(GaussianFilter):
     >>> system = da.System(da.MidpointVI(pendulum, dt=0.1), steps=10)
     >>> ukf = UnscentedKalmanFilter(system, da.measure(system, "theta"), Q=1e-4, R=0.01)
     >>> ukf.predict(ukf.start([0.3, 0.0], 1e-4), []).mean.round(2)
-    array([ 0.29, -0.29])
+    array([ 0.29, -0.28])
     """
 
     system: Any

@@ -5,6 +5,7 @@ Schultz, Murphey, Embedded control synthesis, section IV, Fig. 3.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +118,7 @@ def monte_carlo(
         W = generator.normal(size=(trials, N, system.nx)) @ _root(kalman.Q).T
 
     if _in_core(kalman):
-        study, status = _core_study(kalman, X, U, start, Z, W, P0, weight, nominal, threads, keep)
+        study, status = _core_study(kalman, X, U, start, Z, W, P0, weight, threads, keep)
     else:
         study, status = _python_study(kalman, X, U, start, Z, W, P0, weight, keep)
     failed = np.flatnonzero(status)
@@ -133,28 +134,42 @@ def monte_carlo(
 
 
 def _in_core(kalman: Any) -> bool:
+    from ..system import System
+
     sensor = kalman.measurement
-    known = isinstance(kalman.system, EulerModel) or type(kalman.system).__name__ == "System"
     linear = sensor.matrix is not None and not sensor.angles and sensor.size <= 64
+    known = isinstance(kalman.system, (EulerModel, System))
     return type(kalman) is ExtendedKalmanFilter and kalman.Q.ndim == 2 and linear and known
 
 
 def _core_study(
     kalman: Any,
-    X: Any,
-    U: Any,
-    start: Any,
-    Z: Any,
-    W: Any,
-    P0: Any,
-    weight: Any,
-    nominal: bool,
-    threads: Any,
+    X: Array,
+    U: Array,
+    start: Array,
+    Z: Array,
+    W: Array | None,
+    P0: Array,
+    weight: Array,
+    threads: int | None,
     keep: bool,
 ) -> tuple[Study, Any]:
-    from .. import _core  # type: ignore[attr-defined]
+    from .. import _core
+    from ..mechanics import core
 
-    raise NotImplementedError
+    system, sensor = kalman.system, kalman.measurement
+    euler = isinstance(system, EulerModel)
+    dt = np.array([system.step(k) for k in range(len(U))]) if euler else system.dt
+    options = _core.Options(0.5, 0.5, 0.5, 1e-13, 1e-14, 40, False) if euler else system.vi.options
+    gate = None
+    if kalman.gate is not None:
+        gate = np.array([gate_threshold(kalman.gate, n) for n in range(sensor.size + 1)])
+    crew = (os.cpu_count() or 1) if threads is None else int(threads)
+    error, mean, last, status, refused = _core.ekf(
+        core(system.model), options, euler, W is not None, dt, X, U, start, Z, W, sensor.matrix, P0, kalman.Q, kalman.R,
+        gate, weight, crew, keep,
+    )  # fmt: skip
+    return Study(error, refused, last, mean), status
 
 
 def _python_study(

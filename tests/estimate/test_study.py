@@ -9,7 +9,7 @@ import pytest
 
 import dalembert as da
 from dalembert import models
-from dalembert.estimate import monte_carlo as module
+from dalembert.estimate import study as module
 
 ROOT = Path(__file__).parents[2]
 
