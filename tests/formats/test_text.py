@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import re
 import time
 from pathlib import Path
 
@@ -54,6 +55,13 @@ def test_listing_1_as_printed():
     assert sum(e.frame.mass for e in model.frame_entries[1:]) == 7
     assert model.elements[0] == da.Gravity((0, 0, -9.81))
     assert model.elements[1] == da.PointToPoint("G", "G2", "x")
+
+
+def test_listing_1_pasted_from_a_pdf():
+    """Typographic quotes and minus signs, Windows line ends, a byte order mark."""
+    text = LISTING_1.replace("-0", "\u22120").replace("-1", "\u22121").replace("-2", "\u22122")
+    text = re.sub(r'"([^"]*)"', "\u201c\\1\u201d", text).replace("\n", "\r\n")
+    assert formats.loads("\ufeff" + text, "sexp") == formats.loads(LISTING_1, "sexp")
 
 
 def test_table_2_spelling():
@@ -223,6 +231,9 @@ def test_errors_say_where_and_what(kind, text, says, line, column, tmp_path):
 
 
 def test_not_text_and_not_there(tmp_path):
+    (tmp_path / "huge.json").write_bytes(b" " * (formats.MAX_BYTES + 1))
+    with pytest.raises(da.ModelError, match="larger than 16 MB"):
+        formats.load(tmp_path / "huge.json")
     with pytest.raises(da.ModelError, match="not UTF-8") as caught:
         formats.loads(b"(system\n \xff)", "sexp")
     assert (caught.value.line, caught.value.column) == (2, 2)

@@ -241,6 +241,50 @@ def test_planar_joint_moves_in_the_plane_normal_to_its_axis():
     assert np.abs(puck[:3, :3] @ normal - normal).max() < 1e-15
 
 
+@pytest.mark.parametrize("name", ["solo_description/robots/solo12.urdf", "talos_data/robots/talos_reduced.urdf"])
+def test_free_root_has_pinocchios_kinetic_energy(name):
+    """Six variables of the base against Pinocchio's free-flyer, whose velocity is the twist in the base's axes."""
+    path = ROBOTS / name
+    if not path.exists():
+        pytest.skip("example-robot-data is not installed")
+    model = formats.load(path, root="free")
+    robot = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
+    base = model.frame_entries[6].name
+    rng = np.random.default_rng(6)
+    q, v = rng.uniform(-1, 1, model.nq), rng.uniform(-1, 1, model.nq)
+    g = mechanics.pose(model, q, base)
+    twist = mechanics.frame_jacobian(model, q, base) @ v
+    qp, vp = pin.neutral(robot), np.zeros(robot.nv)
+    qp[:7] = pin.SE3ToXYZQUAT(pin.SE3(g[:3, :3], g[:3, 3]))
+    vp[:3], vp[3:6] = g[:3, :3].T @ twist[3:], g[:3, :3].T @ twist[:3]
+    for joint, variable in list(zip(robot.joints, robot.names, strict=True))[2:]:
+        qp[joint.idx_q], vp[joint.idx_v] = q[model.index(variable)], v[model.index(variable)]
+    data = robot.createData()
+    assert mechanics.kinetic_energy(model, q, v) == pytest.approx(
+        pin.computeKineticEnergy(robot, data, qp, vp), rel=1e-11
+    )
+    potential = pin.computePotentialEnergy(robot, data, qp)
+    assert mechanics.potential_energy(model, q) == pytest.approx(potential, rel=1e-11)
+
+
+def test_long_chain():
+    """Thousands of links: no recursion, no quadratic time."""
+    import time
+
+    n = 3000
+    body = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    links = "".join(f'<link name="l{i}">{body}</link>\n' for i in range(n + 1))
+    joint = (
+        '<joint name="j{0}" type="continuous"><parent link="l{0}"/><child link="l{1}"/><axis xyz="1 0 0"/></joint>\n'
+    )
+    text = f"<robot>{links}{''.join(joint.format(i, i + 1) for i in range(n))}</robot>"
+    start = time.perf_counter()
+    model = formats.loads(text, "urdf")
+    assert model.nq == n
+    assert formats.loads(formats.dumps(model, "urdf"), "urdf").variables == model.variables
+    assert time.perf_counter() - start < 5.0
+
+
 def same_mechanics(a, b, rng):
     q = dict(zip(a.variables, rng.uniform(-1, 1, a.nq), strict=True))
     (ma, fa), (mb, fb) = (mass_and_gravity(m, [q[v] for v in m.variables]) for m in (a, b))

@@ -64,9 +64,8 @@ def load_with_configurations(
     kind = _format(path, format)
     name = os.fspath(path)
     try:
-        if os.path.getsize(name) > MAX_BYTES:
-            raise ModelError(f"the file is larger than {MAX_BYTES // 1_000_000} MB", file=name, line=1, column=1)
-        raw = FilePath(name).read_bytes()
+        with open(name, "rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)  # never more, whatever the file claims to be
     except OSError as error:
         raise ModelError(f"cannot read the file: {error.strerror or error}", file=name) from error
     return _parse(raw, kind, name, options)
@@ -170,7 +169,7 @@ def _parse(
     raw: bytes, kind: str, file: str | None, options: dict[str, Any]
 ) -> tuple[Model, dict[str, NDArray[np.float64]]]:
     if len(raw) > MAX_BYTES:
-        raise ModelError(f"the text is larger than {MAX_BYTES // 1_000_000} MB", file=file, line=1, column=1)
+        raise ModelError(f"larger than {MAX_BYTES // 1_000_000} MB", file=file, line=1, column=1)
     if kind in ("urdf", "mjcf"):
         if kind == "urdf":
             from . import urdf as reader

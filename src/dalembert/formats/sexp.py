@@ -119,6 +119,7 @@ def _node(match: re.Match[str], place: tuple[int, int], stack: list[Node]) -> No
     if kind == "string":
         return Node(_unescape(text[1:-1], place), place)
     if kind == "atom":
+        text = text.replace("\u2212", "-")  # the minus sign of a listing pasted from a PDF
         if _NUMBER.fullmatch(text):
             return Node(float(text), place)
         return Node(Word(text.lower()), place)

@@ -352,6 +352,7 @@ class _Writer:
         self.damping: dict[str, float] = {}
         self.mimic: dict[str, tuple[str, float, float]] = {}
         self.joint_names = set(model.variables)
+        self.link_names = {link.name for link in self.links}
         self.written: set[str] = set()
         for e in model.elements:
             self._element(e)
@@ -433,10 +434,10 @@ class _Writer:
         return name
 
     def _empty_name(self, variable: str) -> str:
-        taken = {link.name for link in self.links}
         name = f"{variable} link"
-        while name in taken:
+        while name in self.link_names:
             name += "'"
+        self.link_names.add(name)
         return name
 
     def _joint(
