@@ -59,12 +59,12 @@ def main() -> None:
         a.plot(system.t, run.mean[:, 0], label="extended Kalman filter")
         a.fill_between(system.t, run.mean[:, 0] - sigma, run.mean[:, 0] + sigma, alpha=0.2, lw=0)
         a.set(ylabel="angle (rad)")
-        a.legend(ncols=3)
-        b.plot(system.t, X[:, 1], color="black", lw=1, label="true")
-        b.plot(system.t, run.mean[:, 1], label="extended Kalman filter")
-        b.plot(system.t, smoothed.mean[:, 1], "--", label="smoothed")
-        b.set(xlabel="time (s)", ylabel="momentum (kg m²/s)")
-        b.legend(ncols=3)
+        a.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        for name, other in runs.items():
+            b.plot(system.t, other.mean[:, 1] - X[:, 1], label=f"{name} filter")
+        b.plot(system.t, smoothed.mean[:, 1] - X[:, 1], "--", color="black", lw=1, label="smoother")
+        b.set(xlabel="time (s)", ylabel="error of the momentum (kg m²/s)")
+        b.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         figure.savefig(out / "ekf_pendulum.png")
     print("figure:", out / "ekf_pendulum.png")
 

@@ -151,6 +151,30 @@ def test_feedback_finds_its_step_and_pickles():
     np.testing.assert_array_equal(copy(0.35, np.ones(3)), law(0.35, np.ones(3)))
 
 
+def test_policy_with_kinematic_inputs_in_a_simulation():
+    """The string robot: a policy returns (forces, next kinematic values); the core's own closed loop agrees."""
+    vi = da.MidpointVI(models.winch_robot(), dt=1 / 30)
+    steps = 60
+    t = vi.dt * np.arange(1, steps + 1)
+    rho = np.column_stack([0.1 * np.sin(t), 1 + 0.05 * np.cos(t) - 0.05])
+    hang = vi.state(q={"ym": -1.0, "r": 1.0})
+    motion = vi.simulate(hang, steps=steps, kinematic=rho)
+    law = dc.lqr(vi, motion, Q=[100, 100, 1, 1, 1, 1, 0.1, 0.1], R=1.0)
+    np.testing.assert_allclose(law.K[:, :, 6:], 0, atol=1e-12)  # a step does not depend on v_rho
+    off = vi.state(q={"xm": 0.1, "ym": -np.sqrt(1 - 0.01), "r": 1.0})
+    closed = vi.simulate(off, steps=steps, u=law)
+    system = da.System(vi, steps=steps)
+    X, U = system.from_trajectory(motion)
+    x0 = np.concatenate([off.q, off.p, X[0, 6:]])
+    np.testing.assert_allclose(closed.q, system.project(X, U, law.K, x0=x0)[0][:, :4], atol=1e-9)
+    opened = vi.simulate(off, steps=steps, kinematic=rho)
+    assert np.abs(closed.q[-1] - motion.q[-1]).max() < 0.3 * np.abs(opened.q[30:] - motion.q[30:]).max()
+    # a law that does feed v_rho back must say that a State is not enough
+    wide = dc.Feedback(K=law.K + 1.0, X=law.X, U=law.U, t=law.t, nu=0)
+    with pytest.raises(ValueError, match="kinematic velocities"):
+        wide(0.0, off)
+
+
 def test_reference_must_fit_the_system():
     system = SymbolicSystem(models.pendulum(), 0.1, 5)
     with pytest.raises(ValueError, match="has 3 steps"):

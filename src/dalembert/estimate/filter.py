@@ -189,6 +189,27 @@ class GaussianFilter:
         return Estimate(estimate.mean + K @ e, (P + P.T) / 2, innovation, distance, True)
 
 
+def propagate(system: Any, points: Array, u: Array, k: int) -> Array:
+    """f(x, u, k) of many states (n, nx) at once; many of them go through the core side by side."""
+    from ..system import System
+
+    if not isinstance(system, System) or len(points) < 32:
+        return np.stack([np.asarray(system.f(x, u, k), dtype=float) for x in points])
+    m = system.model
+    q0, p0 = np.ascontiguousarray(points[:, : m.nq]), np.ascontiguousarray(points[:, m.nq : m.nq + m.nd])
+    forces, rho = u[None, : m.nu], u[None, m.nu :]
+    step = system.dt[k : k + 1]
+    q, p, _, done, _, stop = system.vi._core.rollouts(
+        system.vi.options, q0, p0, step, forces, rho, True, True, 1, True, False
+    )
+    if stop:
+        raise KeyboardInterrupt
+    for i in np.flatnonzero(np.asarray(done) < 1):  # raises the error that says why
+        system.f(points[i], u, k)
+    rate = np.tile(u[m.nu :], (len(points), 1)) - points[:, m.nd : m.nq]
+    return np.hstack([q[:, -1], p[:, -1], rate / step])
+
+
 def check_finite(mean: Array, P: Array, names: Any, k: int) -> None:
     """A filter never hands on NaN: raise with the states that overflowed."""
     if np.isfinite(mean).all() and np.isfinite(P).all():

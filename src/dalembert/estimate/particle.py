@@ -9,7 +9,7 @@ import numpy as np
 
 from ..control.arrays import Array, finite
 from ..errors import SingularityError
-from .filter import Estimate, GaussianFilter, check_finite, covariance, factor, gate_threshold, present
+from .filter import Estimate, GaussianFilter, check_finite, covariance, factor, gate_threshold, present, propagate
 from .measurement import Measurement
 
 
@@ -69,7 +69,7 @@ class ParticleFilter(GaussianFilter):
         cloud = self._cloud_of(estimate)
         assert cloud.points is not None
         assert cloud.weights is not None
-        images = np.stack([np.asarray(self.system.f(x, u, k), dtype=float) for x in cloud.points])
+        images = propagate(self.system, cloud.points, u, k)
         generator = _copy(cloud.generator)
         moved = images + generator.normal(size=images.shape) @ _root(self.noise(k)).T
         new = _cloud(moved, cloud.weights, generator)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..control.arrays import Array
-from .filter import Estimate, GaussianFilter, check_finite
+from .filter import Estimate, GaussianFilter, check_finite, propagate
 from .measurement import Measurement
 
 
@@ -61,7 +61,7 @@ class UnscentedKalmanFilter(GaussianFilter):
 
     def _predict(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
         points, weights, spreads = self._points(estimate.mean, estimate.covariance)
-        images = np.stack([np.asarray(self.system.f(x, u, k), dtype=float) for x in points])
+        images = propagate(self.system, points, u, k)
         mean = weights @ images
         before, after = points - estimate.mean, images - mean
         new = after.T @ (spreads[:, None] * after) + self.noise(k)
