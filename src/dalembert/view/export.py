@@ -68,7 +68,7 @@ def export_html(
 def _page(
     runs: list[Motion], names: list[str], title: str, variables: Sequence[str] | None, max_samples: int, autoplay: bool
 ) -> str:
-    solids: dict[Solid, int] = {("cylinder",): 0, ("cone",): 1}
+    solids: dict[Solid, int] = {("cylinder",): 0, ("cone",): 1, ("tube",): 2}
     scenes = [build_scene(run.model, run.q) for run in runs]
     first = scenes[0]
     scales = arrow_scales(scenes, runs)
@@ -93,6 +93,7 @@ def _page(
         "keep": False,
         "cylinder": 0,
         "cone": 1,
+        "tube": 2,
     }
     data["solids"] = [{"v": _pack(triangles(s)[0], "<f4"), "f": _pack(triangles(s)[1], "<u4")} for s in solids]
     # a "<" inside the data could end the script element

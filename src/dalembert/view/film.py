@@ -318,7 +318,7 @@ class _Stage:
                 shell, paint = shell[front], paint[front]
             corners.append(shell)
             colors.append(paint)
-            casts.append(np.full(len(paint), solid[0] != "stub"))
+            casts.append(np.full(len(paint), solid[0] != "tube"))
         everything = np.concatenate(corners)
         return everything, self._shade(everything, np.concatenate(colors)), np.concatenate(casts)
 
@@ -332,7 +332,7 @@ class _Stage:
         poses[:, :3, :2] *= radius[:, None, None]
         pale = 0.55 * np.array(tint) + 0.45
         for pose in poses[np.linalg.norm(b - a, axis=1) > 1e-5 * scene.extent]:
-            add(("stub",), pose, pale)
+            add(("tube",), pose, pale)
 
     def _shade(self, corners: Array, colors: Array) -> NDArray[np.uint8]:
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -425,8 +425,8 @@ class _Strip:
 @lru_cache(maxsize=256)
 def _coarse(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
     """Solids with fewer triangles; tubes are cut along their length, so that sorting by depth works."""
-    if solid[0] in ("cylinder", "stub"):
-        sides, rings = (14, 13) if solid[0] == "cylinder" else (5, 2)
+    if solid[0] == "cylinder":
+        sides, rings = 14, 13
         ph, z = np.meshgrid(np.linspace(0, 2 * np.pi, sides + 1), np.linspace(0, 1, rings))
         tube = np.stack([np.cos(ph), np.sin(ph), z], axis=-1).reshape(-1, 3)
         i, j = np.meshgrid(np.arange(rings - 1), np.arange(sides), indexing="ij")
@@ -434,8 +434,6 @@ def _coarse(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
         faces = np.concatenate(
             [np.stack([a, a + 1, a + sides + 2], axis=1), np.stack([a, a + sides + 2, a + sides + 1], axis=1)]
         )
-        if solid[0] == "stub":
-            return tube, faces
         n = len(tube)
         tube = np.concatenate([tube, [[0, 0, 0], [0, 0, 1]]])
         k = np.arange(sides)

@@ -621,7 +621,7 @@ def simplified(vertices: Array, faces: NDArray[np.int64], limit: int) -> tuple[A
 
 # ---- triangles ------------------------------------------------------------------------------------------------------
 
-Solid = tuple[Any, ...]  # ("sphere",), ("box",), ("cylinder",), ("cone",), ("coil", turns, aspect), ("mesh", path)
+Solid = tuple[Any, ...]  # (kind,), ("coil", turns, aspect) or ("mesh", path)
 
 
 def solids_of(part: Shape | Link) -> list[tuple[Solid, Array]]:
@@ -661,7 +661,7 @@ def _scaled(x: float, y: float, z: float, shift: float = 0.0) -> Array:
 def triangles(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
     """Vertices (V, 3) and triangles (F, 3) of a unit solid.
 
-    Sphere and coil have radius 1, a box has sides 1, cylinder, cone and coil have z in 0..1.
+    Kinds: sphere, box, cylinder, tube, cone, coil (radius 1 or sides 1; z in 0..1 for the long ones), mesh.
 
     Vertices at sharp edges are doubled, so that normals averaged at the vertices look right.
 
@@ -682,6 +682,9 @@ def triangles(solid: Solid) -> tuple[Array, NDArray[np.int64]]:
         return np.concatenate(sides), np.array(faces)
     if kind == "sphere":
         return sphere(17, 29)
+    if kind == "tube":  # a cylinder without ends
+        ph, z = np.meshgrid(np.linspace(0, 2 * np.pi, 11), [1.0, 0.0])
+        return np.stack([np.cos(ph), np.sin(ph), z], axis=-1).reshape(-1, 3), _grid_faces(2, 11)
     if kind in ("cylinder", "cone"):
         ph = np.linspace(0, 2 * np.pi, 29)
         ring = np.stack([np.cos(ph), np.sin(ph), 0 * ph], axis=-1)
