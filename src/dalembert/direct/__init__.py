@@ -1,6 +1,6 @@
 """Direct optimal control: DMOC in generalized coordinates, collocation to compare with, DMOCC."""
 
-from .dmoc import dmoc
+from .problem import dmoc
 from .mechanics import Moment, final_momentum
 from .result import Plan
 
