@@ -131,10 +131,35 @@ def test_weights_by_name():
     Q = dc.weights(system, {"*m": 100, "p.*": 0.1, "r": 7}, default=2)
     np.testing.assert_array_equal(np.diag(Q), [100, 100, 2, 7, 0.1, 0.1, 2, 2])
     np.testing.assert_array_equal(np.diag(dc.weights(system, {"r": 3}, of="u")), [1, 3])
+    np.testing.assert_array_equal(dc.weights(system, {"r": 7, "*": 2}), dc.weights(system, {"*": 2, "r": 7}))
     with pytest.raises(ValueError, match="no state is called 'y'"):
         dc.weights(system, {"y": 1})
     with pytest.raises(ValueError, match="negative"):
         dc.weights(system, {"r": -1})
+
+
+def test_weights_by_name_in_lqr():
+    system = da.System(da.MidpointVI(models.cart_pole(), dt=0.05), steps=5)
+    U = np.zeros((5, 1))
+    X = system.simulate(np.array([0, 1.0, 0, 0]), U)
+    named = dc.lqr(system, (X, U), Q={"theta": 10, "*": 1}, R={"push": 2}, Qf={"x": 3})
+    plain = dc.lqr(system, (X, U), Q=[1, 10, 1, 1], R=2.0, Qf=[3, 0, 0, 0])
+    np.testing.assert_array_equal(named.K, plain.K)
+
+
+def test_infinite_horizon_keeps_a_cart_pole_upright():
+    vi = da.MidpointVI(models.cart_pole(), dt=0.05)
+    system = da.System(vi, steps=1)
+    x = np.array([0, np.pi, 0, 0])
+    A, B = system.linearize(x, [0.0], 0)
+    assert np.abs(np.linalg.eigvals(A)).max() > 1
+    law = dc.Feedback.at_point(x, [0.0], dc.lqr_infinite(A, B, 1.0, 0.1, names=system.x_names).K, nu=1)
+    motion = vi.simulate(vi.state(q=[0.2, np.pi - 0.2]), steps=400, u=law)
+    np.testing.assert_allclose(motion.q[-1], x[:2], atol=1e-3)
+    # without the input on the cart nothing can hold the pole: both unstable states are named
+    with pytest.raises(dc.UnstabilizableError) as caught:
+        dc.lqr_infinite(A, 0 * B, 1.0, 0.1, names=system.x_names)
+    assert {"theta", "p.theta"} <= set(caught.value.variables)
 
 
 def test_feedback_finds_its_step_and_pickles():

@@ -135,7 +135,7 @@ def test_thousand_trials_of_four_states_in_time():
     ekf = da.ExtendedKalmanFilter(system, da.measure(system, "x", "theta"), Q=1e-6, R=1e-4)
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         da.monte_carlo(ekf, (X, U), trials=1000, P0=1e-4, threads=1)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert sorted(times)[2] < 0.7

@@ -6,6 +6,7 @@ Johnson, Schultz, Murphey, Structured linearization of discrete mechanical syste
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from .feedback import Feedback
 from .lq import solve_lq
 from .reduce import reduce_state
 from .reference import as_system, reference_arrays
+from .weights import weights
 
 
 class UnstabilizableError(SingularityError):
@@ -43,7 +45,8 @@ def lqr(
     """The regulator along a trajectory that minimizes sum 1/2 dx'Q dx + dx'S du + 1/2 du'R du + 1/2 dx_N'Qf dx_N.
 
     `system` is a System or an integrator, `reference` a Trajectory or (X (N+1, nx), U (N, nu)) that satisfies the
-    dynamics. Q, R: a number, a diagonal, a matrix, or one matrix per step (N, ...); Qf defaults to Q of the last step.
+    dynamics. Q, R: a number, a diagonal, a matrix, one matrix per step (N, ...), or {name: weight} ("*" for the rest,
+    otherwise 0); Qf defaults to Q of the last step.
     `reduced=True` regulates on the constraint manifold (see `reduce_state`), where constrained systems have no
     directions that nothing can move. Returns a Feedback, u_k = U_k - K_k (x_k - X_k), with the cost to go in `.P`.
 
@@ -60,6 +63,10 @@ def lqr(
     system, X, U = reference_arrays(system, reference)
     A, B = system.linearize_trajectory(X, U)
     n, m, N = A.shape[1], B.shape[2], len(A)
+    Q, Qf, R = (
+        weights(system, value, default=0.0, of=of) if isinstance(value, Mapping) else value
+        for value, of in ((Q, "x"), (Qf, "x"), (R, "u"))
+    )
     Q, R = weight(Q, "Q", n, N), weight(R, "R", m, N)
     Qf = (Q if Q.ndim == 2 else Q[-1]) if Qf is None else weight(Qf, "Qf", n)
     S = None if S is None else finite(S, "S", (n, m), (N, n, m))

@@ -14,7 +14,8 @@ from .arrays import Array
 def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:
     """Diagonal weight matrix (n, n) of a System by the names of its states (`of="x"`) or inputs (`of="u"`).
 
-    Names may contain the wildcards of a shell (`"p.*"`); later entries win. Unknown names are a ValueError.
+    Names may contain the wildcards of a shell (`"p.*"`); a plain name wins over a pattern. Unknown names are a
+    ValueError.
 
     >>> from types import SimpleNamespace
     >>> system = SimpleNamespace(x_names=("theta", "p.theta"), u_names=("torque",))
@@ -26,7 +27,7 @@ def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, o
         raise ValueError(f"of must be 'x' or 'u', not {of!r}")
     names = tuple(system.x_names if of == "x" else system.u_names)
     diagonal = np.full(len(names), float(default))
-    for pattern, value in values.items():
+    for pattern, value in sorted(values.items(), key=lambda item: item[0] in names):  # patterns first, names last
         hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
         if not hits:
             raise ValueError(

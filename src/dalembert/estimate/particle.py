@@ -86,7 +86,12 @@ class ParticleFilter(GaussianFilter):
         nothing = np.full(self.measurement.size, np.nan)
         if len(rows) == 0:
             return replace(cloud, innovation=nothing, distance=float("nan"), accepted=None)
-        e = np.stack([self.measurement.innovation(z, np.asarray(self.measurement.h(x))) for x in cloud.points])
+        sensor = self.measurement
+        if sensor.matrix is not None:
+            expected = cloud.points @ sensor.matrix.T
+        else:
+            expected = np.stack([np.asarray(sensor.h(x), dtype=float) for x in cloud.points])
+        e = sensor.innovation(z, expected)
         mean = cloud.weights @ e
         spread = (e - mean)[:, rows]
         noise = self.R[np.ix_(rows, rows)]
