@@ -1,0 +1,301 @@
+"""The command line: results, files, exit codes and messages; in process where possible, to stay quick."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert import models
+from dalembert.cli import CHUNK, example_files, main
+
+PENDULUM = models.path("pendulum")
+
+
+def run(capsys, *args):
+    """(exit code, stdout, stderr) of the command."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(a) for a in args])
+    out, err = capsys.readouterr()
+    code = stop.value.code
+    return (0 if code is None else code), out, err
+
+
+def as_json(capsys, *args):
+    code, out, err = run(capsys, *args, "--json")
+    assert code == 0, err
+    assert out.count("\n") == 1  # one object, nothing else
+    return json.loads(out)
+
+
+def test_demo_writes_what_it_says(capsys, tmp_path):
+    facts = as_json(capsys, "demo", "--out", tmp_path, "--time", 5)
+    assert facts["steps"] == 500
+    assert facts["largest constraint violation"] < 1e-9
+    assert facts["largest energy error (J)"] < 0.1
+    assert (tmp_path / "demo.png").stat().st_size > 20_000
+    page = (tmp_path / "demo.html").read_text()
+    assert "<script" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+
+
+def test_info(capsys):
+    facts = as_json(capsys, "info", "scissor_lift")
+    assert facts["degrees of freedom"] == 1
+    assert len(facts["constraints"]) == 10
+    code, out, _ = run(capsys, "info", "closed_chain")
+    assert code == 0
+    assert "ry('J')" in out
+    assert "degrees of freedom" in out
+
+
+def test_info_notes_trouble(capsys, tmp_path):
+    file = tmp_path / "loose.sexp"
+    file.write_text('(system (tx "x" (ty "y" (name "p") (mass 1))) (distance "world" "p" 1.0))')
+    assert "violates" in as_json(capsys, "info", file, "--q", "x=2")["notes"][0]
+
+
+def test_simulate_equals_python(capsys, tmp_path):
+    saved, table = tmp_path / "swing.npz", tmp_path / "swing.csv"
+    facts = as_json(
+        capsys, "simulate", PENDULUM, "--q", "theta=1.2", "--v", "theta=0.3", "--u", "torque=0.2",
+        "--time", 2, "--dt", 0.02, "--save", saved, "--plot", tmp_path / "e.png", "--html", tmp_path / "deep/e.html",
+    )  # fmt: skip
+    vi = da.MidpointVI(models.load("pendulum"), 0.02)
+    want = vi.simulate(vi.state([1.2], v=[0.3]), 100, u=[0.2])
+    got = da.Trajectory.load(saved)
+    assert np.array_equal(got.q, want.q)
+    assert facts["final configuration"]["theta"] == want.q[-1, 0]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "e.png", "swing.npz"]
+    assert as_json(capsys, "convert", saved, table)["steps"] == 100
+    assert np.allclose(da.Trajectory.load(table, want.model).q, want.q)
+
+
+def test_simulate_in_pieces_is_one_trajectory(capsys, tmp_path):
+    n = CHUNK + 500
+    as_json(capsys, "simulate", "pendulum", "--q", "theta=1", "--dt", 0.001, "--time", n / 1000, "--every", 50,
+            "--save", tmp_path / "a.npz")  # fmt: skip
+    got = da.Trajectory.load(tmp_path / "a.npz")
+    vi = da.MidpointVI(models.load("pendulum"), 0.001)
+    want = vi.simulate(vi.state([1.0]), n, every=50)
+    assert np.allclose(got.t, want.t, rtol=0, atol=1e-9)
+    assert np.allclose(got.q, want.q, rtol=0, atol=1e-8)
+    assert got.lam.shape == want.lam.shape
+
+
+def test_simulate_with_a_table_of_inputs(capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("t,x_r,r\n0,0,1\n1,0.5,1.2\n")
+    as_json(capsys, "simulate", "crane", "--q", "y=-1", "--q", "r=1", "--dt", 0.01, "--time", 1,
+            "--inputs", tmp_path / "in.csv", "--save", tmp_path / "o.npz")  # fmt: skip
+    got = da.Trajectory.load(tmp_path / "o.npz")
+    assert got["x_r"][50] == pytest.approx(0.25)
+    assert got["r"][-1] == pytest.approx(1.2)
+    assert got.constraint_violation().max() < 1e-10
+    (tmp_path / "bad.csv").write_text("t,speed\n0,0\n")
+    code, _, err = run(capsys, "simulate", "crane", "--q", "y=-1", "--q", "r=1", "--inputs", tmp_path / "bad.csv")
+    assert code == 1
+    assert "'speed'" in err
+
+
+def test_a_failed_step_keeps_the_motion(capsys, tmp_path):
+    # two winches pull in until their strings together are shorter than the way between them: no step can follow
+    (tmp_path / "two.sexp").write_text(
+        '(system (gravity 0 0 -9.8) (tx "x" (tz "z" (name "load") (mass 1))) (tx 1 (name "right"))'
+        '(distance "world" "load" (K "a")) (distance "right" "load" (K "b"))'
+        '(configuration "q0" ("x" 0.5) ("z" -0.5) ("a" 0.7071067811865476) ("b" 0.7071067811865476)))'
+    )
+    (tmp_path / "in.csv").write_text("t,a,b\n0,0.7071,0.7071\n1,0.4,0.4\n")
+    code, out, err = run(capsys, "simulate", tmp_path / "two.sexp", "--dt", 0.05, "--time", 1,
+                         "--inputs", tmp_path / "in.csv", "--save", tmp_path / "o.npz", "--json")  # fmt: skip
+    assert code == 1
+    assert "Traceback" not in err
+    assert "error" in json.loads(out)
+    assert 5 < len(da.Trajectory.load(tmp_path / "o.npz")) < 20
+
+
+def test_satisfy(capsys, tmp_path):
+    args = ["simulate", "closed_chain", "--q", "J=-0.4", "--time", 0.1, "--save", tmp_path / "o.npz"]
+    code, _, err = run(capsys, *args)
+    assert code == 1
+    assert "violates" in err
+    as_json(capsys, *args, "--satisfy")
+    assert da.Trajectory.load(tmp_path / "o.npz")["J"][0] == -0.4
+
+
+def test_linearize(capsys, tmp_path):
+    facts = as_json(capsys, "linearize", "pendulum", "--dt", 0.1, "--q", "theta=0.2", "--forcing", "left",
+                    "--save", tmp_path / "ab.npz")  # fmt: skip
+    vi = da.MidpointVI(models.load("pendulum"), 0.1, forcing="left")
+    A, B = vi.linearize(vi.state([0.2]))
+    assert np.array_equal(facts["A"], A)
+    assert np.array_equal(np.load(tmp_path / "ab.npz")["B"], B)
+    assert facts["controllable rank"] == 2
+    assert "largest |eigenvalue|" in run(capsys, "linearize", "cart_pole")[1]
+
+
+def test_equilibrium(capsys, tmp_path):
+    facts = as_json(capsys, "equilibrium", "pendulum", "--q", "theta=1", "--save", tmp_path / "rest.sexp")
+    assert facts["configuration"]["theta"] == pytest.approx(0.0, abs=1e-9)
+    assert "equilibrium" in da.load_with_configurations(tmp_path / "rest.sexp")[1]
+    assert "torso.tz" in run(capsys, "equilibrium", "string_puppet")[1]
+
+
+PROBLEM = """
+model = "pendulum"
+dt = 0.1
+steps = 30
+forcing = "left"
+start.q = {theta = 0.0}
+goal = {theta = 3.141592653589793}
+
+[weights]
+state = {theta = 10.0, "*" = 1.0}
+input = {torque = 0.1}
+final = {theta = 100.0, "*" = 10.0}
+"""
+
+
+def test_optimize(capsys, tmp_path):
+    file = tmp_path / "problem.toml"
+    file.write_text(PROBLEM)
+    facts = as_json(capsys, "optimize", file, "--save", tmp_path / "o.npz", "--plot", tmp_path / "o.png", "--gains",
+                    tmp_path / "g.npz")  # fmt: skip
+    assert facts["status"] == "converged"
+    assert facts["final state"]["theta"] == pytest.approx(np.pi, abs=0.05)
+    assert da.Trajectory.load(tmp_path / "o.npz").steps == 30
+    # the result is a reference for the next problem, which it solves at once
+    (tmp_path / "next.toml").write_text(PROBLEM.replace("goal =", 'reference = "o.npz"\nguess = "o.npz"\n#'))
+    again = as_json(capsys, "optimize", tmp_path / "next.toml")
+    assert again["cost"] < 1e-12
+
+
+def test_optimize_with_csv_and_bounds(capsys, tmp_path):
+    (tmp_path / "way.csv").write_text("t,theta\n0,0\n1,1\n3,1\n")
+    text = PROBLEM.replace("goal =", 'reference = "way.csv"\n#') + "[bounds]\ntorque = [-9.0, 9.0]\n"
+    (tmp_path / "p.toml").write_text(text)
+    as_json(capsys, "optimize", tmp_path / "p.toml", "--save", tmp_path / "o.npz")
+    torque = da.Trajectory.load(tmp_path / "o.npz")["torque"]
+    assert abs(torque).max() <= 9.0 + 1e-6
+    assert abs(torque).max() > 5.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("dt = 0.1", ""), "'dt' is missing"),
+        (("goal", "gaol"), "unknown key 'gaol'"),
+        (("goal = {theta", "goal = {thela"), "unknown name 'thela' (did you mean 'theta'"),
+        (("input =", "# input ="), "'input' is missing"),
+        (('"pendulum"', '"pendulun"'), "no model 'pendulun'"),
+        (("steps = 30", "steps = = 30"), "not TOML"),
+        (("torque = 0.1", "tork = 0.1"), "'tork'"),
+        (("steps = 30", "steps = -3"), "steps"),
+    ],
+)
+def test_bad_problem_files(capsys, tmp_path, change, message):
+    (tmp_path / "p.toml").write_text(PROBLEM.replace(*change, 1))
+    code, _, err = run(capsys, "optimize", tmp_path / "p.toml")
+    assert code == 1
+    assert message in err
+
+
+def test_convert_model_keeps_configurations(capsys, tmp_path):
+    as_json(capsys, "convert", "closed_chain", tmp_path / "c.toml")
+    model, configurations = da.load_with_configurations(tmp_path / "c.toml")
+    assert model.nc == 4
+    assert np.allclose(configurations["q0"], models.load_with_configurations("closed_chain")[1]["q0"])
+
+
+def test_view_as_a_page(capsys, tmp_path):
+    as_json(capsys, "view", "cart_pole", "--html", tmp_path / "v.html")
+    assert (tmp_path / "v.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["simulate", "nothing.toml"], 1, "cannot read"),
+        (["simulate", "nothing"], 1, "no model 'nothing'"),
+        (["simulate", "pendulum", "--q", "theat=1"], 1, "did you mean 'theta'"),
+        (["simulate", "pendulum", "--q", "theta"], 2, "NAME=VALUE"),
+        (["simulate", "pendulum", "--q", "theta=up"], 2, "not a number"),
+        (["simulate", "pendulum", "--dt", "-1"], 1, "dt must be"),
+        (["simulate", "pendulum", "--time", "0"], 1, "--time"),
+        (["simulate", "pendulum", "--save", "x.txt"], 2, ".npz"),
+        (["simulate"], 2, "MODEL"),
+        (["simulate", "pendulum", "--nonsense"], 2, "--nonsense"),
+        (["frobnicate"], 2, "frobnicate"),
+        (["simulate", "pendulum", "--start", "q9"], 1, "q9"),
+        (["view", "missing.npz"], 1, "missing.npz"),
+        (["examples", "run", "single_pendulun"], 1, "single_pendulum"),
+        (["examples", "run"], 2, "--all"),
+        (["examples", "open", "--out", "nowhere"], 1, "no nowhere"),
+    ],
+)
+def test_errors_are_one_message(capsys, args, code, message):
+    got, out, err = run(capsys, *args)
+    assert got == code
+    assert message in err
+    assert "Traceback" not in out + err
+
+
+def test_json_errors(capsys):
+    code, out, _ = run(capsys, "info", "nothing", "--json")
+    assert code == 1
+    assert "no model" in json.loads(out)["error"]
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    for command in ("demo", "info", "simulate", "linearize", "equilibrium", "optimize", "view", "convert", "bench"):
+        code, out, _ = run(capsys, command, "--help")
+        assert code == 0
+        assert f"dalembert {command}" in out
+        assert "Example" in out
+
+
+def test_examples(capsys, tmp_path, monkeypatch):
+    folder = tmp_path / "examples"
+    folder.mkdir()
+    (folder / "good.py").write_text(
+        '"""A good one."""\nimport sys, pathlib\nout = pathlib.Path(sys.argv[2])\n'
+        '(out / "good.png").write_bytes(b"png")\nprint("ten < eleven")\n'
+    )
+    (folder / "bad.py").write_text('"""A bad one."""\nraise SystemExit(3)\n')
+    monkeypatch.setattr("dalembert.cli.example_files", lambda: sorted(folder.glob("*.py")))
+    assert as_json(capsys, "examples", "list") == {"bad": "A bad one.", "good": "A good one."}
+    code, out, _ = run(capsys, "examples", "run", "--all", "--out", tmp_path / "o")
+    assert code == 1
+    assert "ten < eleven" in out
+    page = (tmp_path / "o" / "index.html").read_text()
+    assert 'src="good.png"' in page
+    assert "ten &lt; eleven" in page
+    assert "exit code 3" in page
+    # a second run of one example keeps the others on the page
+    code, _, _ = run(capsys, "examples", "run", "good", "--out", tmp_path / "o")
+    assert code == 0
+    assert "exit code 3" in (tmp_path / "o" / "index.html").read_text()
+
+
+def test_all_examples_have_a_headline_and_options():
+    for path in example_files():
+        text = path.read_text()
+        assert text.startswith('"""'), path
+        assert "--out" in text, path
+        assert f"{path.stem}.png" in text or "savefig" in text, path
+
+
+def test_installed_command_is_quick():
+    """A process of its own: exit code, and only light modules are loaded for --help."""
+    code = (
+        "import sys\nfrom dalembert.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as e:\n    assert e.code == 0\n"
+        "heavy = {'matplotlib', 'casadi', 'viser', 'scipy'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(Path(da.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
