@@ -105,3 +105,17 @@ def test_marionette_reduced_state(marionette):
     Y = module.response(system, X, U, law.K, "torso_rz")
     error = np.linalg.norm(Y[:, :22] - X[:, :22], axis=1)
     assert error.sum() < 13.5
+
+
+def test_marionette_has_no_ghosts_on_its_constraint_manifold():
+    """Hanging still: 12 of 80 states cannot be moved by any input, all 68 reduced ones can."""
+    model, configurations = models.load_with_configurations("marionette")
+    q = np.asarray(da.equilibrium(model, configurations["q0"]))
+    system = da.System(da.MidpointVI(model, 0.01), steps=2)
+    U = np.tile(q[model.nd :], (2, 1))
+    X = system.simulate(system.x(q), U)
+    np.testing.assert_allclose(X[2, :40], q, atol=1e-9)
+    on = da.reduce_state(system, (X, U))
+    assert da.controllable_rank(*system.linearize(X[1], U[1], 1)) == on.size == 68
+    assert da.uncontrollable_modes(on.A[1], on.B[1]) == ()
+    assert np.abs(da.lqr_infinite(on.A[1], on.B[1], 1.0, 1.0).poles).max() < 1

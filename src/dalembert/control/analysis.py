@@ -60,13 +60,15 @@ def uncontrollable_modes(A: Any, B: Any, *, names: Any = None, tolerance: float 
     n = len(A)
     labels = _names(names, n)
     scale = max(float(np.linalg.norm(A, 2)), float(np.linalg.norm(B, 2)), np.finfo(float).tiny)
+    if controllable_rank(A, B, tolerance=tolerance) == n:
+        return ()
     found: list[Mode] = []
     for value in _distinct(np.linalg.eigvals(A), 1e-6 * scale):
-        left, s, _ = np.linalg.svd(np.hstack([A - value * np.eye(n), B]))
-        W = left[:, s <= tolerance * scale]
-        if W.shape[1] == 0:
+        pencil = np.hstack([A - (value if value.imag else value.real) * np.eye(n), B])
+        if np.linalg.svd(pencil, compute_uv=False)[-1] > tolerance * scale:
             continue
-        W = W.real if abs(complex(value).imag) == 0 else W
+        left, s, _ = np.linalg.svd(pencil, full_matrices=False)
+        W = left[:, s <= tolerance * scale]
         found.append(Mode(complex(value), W, _involved(W, labels)))
     return tuple(found)
 
