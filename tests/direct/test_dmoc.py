@@ -372,6 +372,12 @@ def test_infeasible_boundary_conditions():
     assert "PointToPoint" in open_chain.message
 
 
+def test_a_mesh_that_is_too_coarse_is_told():
+    plan = swing_up(4)
+    assert "rad in one step" in plan.message
+    assert "rad in one step" not in swing_up(128).message
+
+
 def test_iteration_limit_keeps_the_iterate(reference):
     plan = swing_up(64, options={"ipopt.max_iter": 3})
     assert plan.status == "iteration_limit"

@@ -584,6 +584,17 @@ def _first_guess(
     return z, warm
 
 
+def _too_coarse(m: Model, q: Array) -> str:
+    """A note if a hinge turns by more than a quarter in one step: a motion of the mesh, not of the model."""
+    for entry in m.frame_entries[1:]:
+        name = entry.frame.variable if entry.frame is not None else None
+        if name is not None and entry.frame is not None and entry.frame.transform[0] == "r":
+            turn = float(np.abs(np.diff(q[:, m.index(name)])).max())
+            if turn > np.pi / 2:
+                return f"; '{name}' turns by {turn:.2g} rad in one step: take more steps, or start from another guess"
+    return ""
+
+
 def _plan(problem: _Problem, layout: Layout, answer: Solution) -> Plan:
     m, z = problem.model, answer.z
     span = float(z[layout.T[0, 0]]) if layout.T.size else problem.span
@@ -602,7 +613,7 @@ def _plan(problem: _Problem, layout: Layout, answer: Solution) -> Plan:
         lam=z[layout.lam],
         objective=answer.objective,
         status=answer.status,
-        message=answer.message,
+        message=answer.message + _too_coarse(m, q),
         iterations=answer.iterations,
         violation=answer.violation,
         setup_time=answer.setup_time,

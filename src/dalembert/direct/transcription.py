@@ -162,15 +162,16 @@ class Transcription:
         import casadi as ca
 
         f = program.functions()
-        nlp = {"x": f["x"], "f": f["cost"], "g": f["rows"]}
         quiet: dict[str, Any] = {"print_time": False, "error_on_fail": False, "show_eval_warnings": False}
         if solver == "ipopt":
             quiet |= {"grad_f": f["gradient"], "jac_g": f["jacobian"], "hess_lag": f["hessian"]}
             quiet |= {"ipopt.print_level": 0, "ipopt.sb": "yes", "ipopt.nlp_scaling_method": "none"}
             quiet |= {"ipopt.obj_scaling_factor": scale, "ipopt.constr_viol_tol": 1e-9}
+            nlp = {"x": f["x"], "f": f["cost"], "g": f["rows"]}
             if warm:  # near the solution already: stay close to it and to its active bounds
                 quiet |= {"ipopt.mu_init": 1e-5, "ipopt.bound_push": 1e-6, "ipopt.bound_frac": 1e-6}
         else:
+            nlp = _with_derivatives(f)
             quiet |= {"structure_detection": "manual", "fatrop.print_level": 0, **dimensions}
             quiet |= {"equality": [bool(e) for e in low == high]}
         engine = ca.nlpsol("dmoc", solver, nlp, quiet | options)
@@ -244,6 +245,52 @@ class Transcription:
         ng = np.array([np.sum((key[0] == k) & (key[1] == 1)) for k in stages])
         dimensions = {"N": N, "nx": nx.tolist(), "nu": (both - nx).tolist(), "ng": ng.tolist()}
         return program, np.concatenate(low)[order], np.concatenate(high)[order], [owner[i] for i in order], dimensions
+
+
+def _with_derivatives(f: dict[str, Any]) -> dict[str, Any]:
+    """The program as one function that knows its block-wise derivatives, for a solver that takes none from outside.
+
+    Differentiation of the call finds the reverse derivative in the function's cache, and that one's Jacobian is the
+    assembled Hessian. The derivatives by the seeds are never asked for and left empty.
+    """
+    import casadi as ca
+
+    x, n, m = f["x"], f["x"].numel(), f["rows"].numel()
+    out_f, out_g = ca.MX.sym("out_f", ca.Sparsity(1, 1)), ca.MX.sym("out_g", ca.Sparsity(m, 1))
+    adj_f, adj_g = ca.MX.sym("adj_f"), ca.MX.sym("adj_g", m)
+    given = [x, out_f, out_g, adj_f, adj_g]
+    names = ["x", "out_f", "out_g", "adj_f", "adj_g"]
+    _, slope = f["gradient"](x, ca.MX(0, 1))
+    _, jacobian = f["jacobian"](x, ca.MX(0, 1))
+    hessian = ca.triu2symm(f["hessian"](x, ca.MX(0, 1), adj_f, adj_g))
+    second = ca.Function(
+        "jac_adj1_program",
+        [*given, ca.MX.sym("out_adj_x", ca.Sparsity(n, 1))],
+        [hessian, ca.MX(n, 1), ca.MX(n, m), ca.MX(n, 1), ca.MX(n, m)],
+        [*names, "out_adj_x"],
+        [f"jac_adj_x_{name}" for name in names],
+    )
+    by_jacobian = {"enable_forward": False, "never_inline": True}
+    reverse = ca.Function(
+        "adj1_program",
+        given,
+        [adj_f * slope + jacobian.T @ adj_g],
+        names,
+        ["adj_x"],
+        by_jacobian | {"enable_reverse": False, "custom_jacobian": second},
+    )
+    first = ca.Function("jac_program", given[:3], [slope.T, jacobian], names[:3], ["jac_f_x", "jac_g_x"])
+    program = ca.Function(
+        "program",
+        [x],
+        [f["cost"], f["rows"]],
+        ["x"],
+        ["f", "g"],
+        by_jacobian | {"custom_jacobian": first, "cache": {"adj1_program": reverse}},
+    )
+    z = ca.MX.sym("z", n)
+    cost, rows = program(z)
+    return {"x": z, "f": cost, "g": rows}
 
 
 _IPOPT = {
