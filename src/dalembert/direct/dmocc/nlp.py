@@ -46,7 +46,7 @@ class Program:
         for b in self.blocks:
             count, k = b.columns.shape
             z = ca.SX.sym("z", k)
-            y = b.function(z)
+            y = ca.cse(ca.SX(b.function(z)))  # shared terms once; on the derivatives it gains little and costs much
             size = 1 if b.rows is None else b.rows.shape[1]
             if int(y.numel()) != size:
                 raise ValueError(f"a block of {size} rows returned {y.numel()} values")
@@ -54,9 +54,9 @@ class Program:
             J = ca.jacobian(y, z)
             H = ca.triu(ca.hessian(ca.dot(mu, y), z)[0])
             eval_y, eval_J, eval_H = (
-                ca.Function("y", [z], ca.cse([ca.densify(y)])),
-                ca.Function("J", [z], ca.cse([J])),
-                ca.Function("H", [z, mu], ca.cse([H])),
+                ca.Function("y", [z], [ca.densify(y)]),
+                ca.Function("J", [z], [J]),
+                ca.Function("H", [z, mu], [H]),
             )
             Z = ca.reshape(x[b.columns.ravel().tolist()], k, count)
             Y = eval_y.map(count)(Z)

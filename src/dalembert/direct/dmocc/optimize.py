@@ -128,7 +128,8 @@ def optimize(
     - `start`, `goal`: joint coordinates, an array (nd,) or a dict by name. In `goal` a value may be a pair (low, high),
       names left out are free, None leaves all free, and `(function, low, high)` states conditions of your own on the
       last node's `View`. Names left out of `start` are zero.
-    - `start_velocity`, `goal_velocity`: rates of the coordinates at the ends (0: rest, None: free at the goal).
+    - `start_velocity`, `goal_velocity`: rates of the coordinates at the ends (0: rest, None: free at the goal; a
+      dict of zeros by name: rest of those, when conserved momenta bring the others to rest by themselves).
     - `effort`: weight of the squared inputs, one, one per input, or a dict by
       name. `cost(view)`: running cost at the midpoint of a step
       (`view.position`, `view.velocity`, `view["name"]`, `view.input("name")`); `final_cost(view)`: at the last node,
@@ -423,22 +424,29 @@ def optimize(
     return finish(status, message, value, int(facts["iter_count"]), seconds, flat(out["lam_g"]))
 
 
-def _final_momentum(system: MultibodySystem, goal: Any, velocity: Any, *, redundant: bool) -> tuple[np.ndarray, float]:
-    """Momentum at the goal, (n,) or reduced (nd,), and its tolerance: 0, or infinity when the velocity is free."""
+def _final_momentum(
+    system: MultibodySystem, goal: Any, velocity: Any, *, redundant: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Momentum at the goal, (n,) or reduced (nd,), and per row its tolerance: 0, or infinity where it is free."""
     k = kernels(system)
     size = system.n if redundant else system.nd
     if velocity is None:
-        return np.zeros(size), np.inf
-    rates = system.vector(
-        np.full(system.nd, velocity) if np.ndim(velocity) == 0 and not isinstance(velocity, Mapping) else velocity
-    )
+        return np.zeros(size), np.full(size, np.inf)
+    if isinstance(velocity, Mapping):
+        rates, given = system.vector(velocity), [c in velocity for c in system.coordinates]
+        if not all(given):
+            if np.any(rates) or redundant:
+                raise ValueError("a goal velocity for some coordinates only must be zero, and form not 'multiplier'")
+            return np.zeros(size), np.where(given, 0.0, np.inf)
+    else:
+        rates = system.vector(np.full(system.nd, velocity) if np.ndim(velocity) == 0 else velocity)
     if not np.any(rates):
-        return np.zeros(size), 0.0
+        return np.zeros(size), np.zeros(size)
     u, low, high, function = _goal(system, goal)
     if function is not None or np.any(low != high):
         raise ValueError("a moving goal needs the value of every coordinate in goal")
     v = k.place_jacobian(u).full() @ rates
-    return (system.mass_matrix @ v if redundant else flat(k.momentum(k.place(u), v))), 0.0
+    return (system.mass_matrix @ v if redundant else flat(k.momentum(k.place(u), v))), np.zeros(size)
 
 
 def _unroll(system: MultibodySystem, z: Any, steps: int) -> list[Any]:
