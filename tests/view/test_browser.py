@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from typing import Any
 
@@ -233,6 +234,20 @@ def test_the_live_page_poses_a_model(page: Any, port: int) -> None:
         assert until(lambda: abs(viewer._sliders[0].value - 1.5) < 0.01)
         page.wait_for_timeout(800)
         assert np.abs(colourful(page, "canvas") - before).max() > 40
+
+
+def test_waiting_ends_when_the_page_is_closed(page: Any, port: int) -> None:
+    viewer = view(pendulum(), port=port, open_browser=False)
+    page.goto(viewer.url)
+    page.get_by_text("theta (rad)").wait_for(timeout=30_000)
+    assert until(lambda: len(viewer._server.get_clients()) == 1)
+    waiting = threading.Thread(target=viewer.wait, args=(0.5,))
+    waiting.start()
+    time.sleep(0.6)
+    assert waiting.is_alive()
+    page.close()
+    waiting.join(timeout=20)
+    assert not waiting.is_alive()
 
 
 def test_it_listens_on_this_machine_only_and_closes(port: int, capfd: Any) -> None:

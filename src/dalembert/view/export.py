@@ -88,6 +88,7 @@ def _page(
         "ground": min(s.ground for s in scenes),
         "cell": grid_cell(first.extent),
         "trail": 1.5,
+        "thread": thread(first),
         "chosen": check_variables(runs[0].model, variables, 3),
         "autoplay": autoplay,
         "keep": False,
@@ -205,6 +206,12 @@ def arrow_scales(scenes: Sequence[Scene], runs: Sequence[Motion]) -> dict[str, f
         for k, arrow in enumerate(scene.arrows):
             largest[arrow.kind] = max(largest[arrow.kind], float(np.linalg.norm(vectors[:, k], axis=-1).max()))
     return {kind: 0.4 * scenes[0].extent / size if size > 0 else 0.0 for kind, size in largest.items()}
+
+
+def thread(scene: Scene) -> float:
+    """Radius of the drawn paths: half a rod's."""
+    rods = [link.radius for link in scene.links if link.kind == "rod"]
+    return 0.5 * max(rods, default=0.01 * scene.extent)
 
 
 def grid_cell(extent: float) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .export import arrow_scales, grid_cell
+from .export import arrow_scales, grid_cell, thread
 from .quantities import Array, Motion, check_names, held_inputs, motions, quality
 from .scene import (
     FORCE,
@@ -327,7 +327,7 @@ class _Stage:
         times = np.linspace(max(float(run.t[0]), t - trail), t, 50)
         paths = place(scene, _sample(run, times)[0]).frames[..., :3, 3][:, masses]
         a, b = paths[:-1].reshape(-1, 3), paths[1:].reshape(-1, 3)
-        radius = np.repeat(0.005 * scene.extent * (1 - (t - times[:-1]) / trail), len(masses))
+        radius = np.repeat(thread(scene) * (1 - (t - times[:-1]) / trail), len(masses))
         poses = _stretch(a, b)
         poses[:, :3, :2] *= radius[:, None, None]
         pale = 0.55 * np.array(tint) + 0.45

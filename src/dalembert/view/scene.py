@@ -390,7 +390,7 @@ def _extent(model: Model, points: Array) -> float:
 def _girth(tree: _Tree, poses: Array, extent: float) -> float:
     """The length that thicknesses are taken from: the extent, less when the links are short against it."""
     rods = [np.linalg.norm(poses[i, :3, 3] - poses[s, :3, 3]) for i, s in enumerate(tree.rod_start) if s is not None]
-    return max(min(extent, 4.0 * float(np.quantile(rods, 0.9))), 0.12 * extent) if rods else extent
+    return max(min(extent, 4.0 * float(np.quantile(rods, 0.9))), 0.25 * extent) if rods else extent
 
 
 def _camera(model: Model, poses: Array, points: Array, extent: float) -> tuple[Camera, float]:

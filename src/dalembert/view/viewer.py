@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -55,13 +56,15 @@ def view(
     port: int = 8080,
     open_browser: bool = True,
     autoplay: bool = True,
+    block: bool | None = None,
 ) -> Viewer:
-    """Show trajectories or models in the browser; returns at once with a handle (`.url`, `.wait()`, `.close()`).
+    """Show trajectories or models in the browser; returns a handle: `.url`, `.time`, `.playing`, `.wait()`, `.close()`.
 
     The page plays, pauses, steps, scrubs and changes speed, and plots energy, constraint violation and the chosen
     `variables` with a cursor in time. Several trajectories are drawn over each other in their own colours and called
     `names`. A bare Model gets sliders that pose it. The server listens on this machine only, unless `host` says more;
-    when `port` is taken the next free one is used.
+    when `port` is taken the next free one is used. With `block` the call returns when the page is closed or Ctrl-C is
+    pressed; the default blocks only in a script that runs in a terminal, which would else end at once.
 
     >>> from dalembert import Model, rx, tz
     >>> viewer = view(Model([rx("theta", tz(-1.0, name="bob", mass=1.0))]), open_browser=False)
@@ -75,6 +78,10 @@ def view(
         import webbrowser
 
         webbrowser.open(viewer.url)
+    if block is None:
+        block = open_browser and not hasattr(sys, "ps1") and not sys.flags.interactive and sys.stderr.isatty()
+    if block:
+        viewer.wait()
     return viewer
 
 
@@ -157,13 +164,25 @@ class Viewer:
         with self._lock, self._server.atomic():
             self._pictures[0].move(table, None)
 
-    def wait(self) -> None:
-        """Block until `close` is called or the user interrupts (Ctrl-C)."""
+    def wait(self, patience: float = 3.0) -> None:
+        """Block until the page has been closed for `patience` seconds, `close` is called or Ctrl-C is pressed."""
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            Console(stderr=True).print(f"dalembert viewer at {self.url} (close the page or press Ctrl-C to end)")
+        seen = left = 0.0
         try:
-            while not self._closed.wait(0.5):
-                pass
+            while not self._closed.wait(0.25):
+                now = time.monotonic()
+                if self._server.get_clients():
+                    seen, left = now, 0.0
+                elif seen:
+                    left = left or now
+                    if now - left > patience:
+                        break
         except KeyboardInterrupt:
-            self.close()
+            pass
+        self.close()
 
     def close(self) -> None:
         """Stop the server; the page stops moving. Safe to call twice."""
