@@ -76,12 +76,13 @@ def lqr(
     else:
         on = reduce_state(system, (X, U), linearization=(A, B))
         T = on.lift
-        Qr = np.swapaxes(T[:-1], 1, 2) @ Q @ T[:-1]
-        Sr = None if S is None else np.swapaxes(T[:-1], 1, 2) @ S
-        solution = solve_lq(on.A, on.B, _even(Qr), R, _even(T[-1].T @ Qf @ T[-1]), S=Sr)
+        down = np.ascontiguousarray(np.swapaxes(T, 1, 2))
+        Qr = down[:-1] @ (Q @ T[:-1])
+        Sr = None if S is None else down[:-1] @ S
+        solution = solve_lq(on.A, on.B, _even(Qr), R, _even(down[-1] @ Qf @ T[-1]), S=Sr)
         assert solution.P is not None
-        K = solution.K @ np.swapaxes(T[:-1], 1, 2)
-        P = T @ solution.P @ np.swapaxes(T, 1, 2)
+        K = solution.K @ down[:-1]
+        P = T @ (solution.P @ down)
     return Feedback(K=K, X=X, U=U, t=system.t, nu=system.model.nu, P=P)
 
 

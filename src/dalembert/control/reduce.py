@@ -62,7 +62,7 @@ def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tole
     nq, nd, nk, a, b = model.nq, model.nd, model.nk, Nq.shape[2], V.shape[2]
     T = np.zeros((len(X), nq + nd + nk, a + b + nk))
     T[:, :nq, :a], T[:, nq : nq + nd, a : a + b], T[:, nq + nd :, a + b :] = Nq, V, np.eye(nk)
-    down = np.swapaxes(T[1:], 1, 2)
+    down = np.ascontiguousarray(np.swapaxes(T[1:], 1, 2))
     return Reduction(A=down @ A @ T[:-1], B=down @ B, lift=T)
 
 
