@@ -464,7 +464,7 @@ def view(
         export_html(shown if len(shown) > 1 else shown[0], html, names=labels)
         _print({"page": str(html)}, as_json)
         return
-    viewer = show(*shown, names=labels, port=port, open_browser=browser)
+    viewer = show(*shown, names=labels, port=port, open_browser=browser, block=False)
     if as_json:
         print(json.dumps({"url": viewer.url}), flush=True)
     else:
