@@ -7,7 +7,7 @@ variational step; or that of the continuous dynamics with an explicit Euler step
 10 mm of noise, process noise is 1 mm (m/s). Error: length of (estimate - truth) over all states, mean over time; bars
 are standard deviations over trials.
 
-With --predict model every filter predicts by its own step, as in practice; then the error of the mass's position counts.
+With --predict model every filter predicts by its own step, as in practice; the error of the mass's position counts.
 """
 
 import argparse
