@@ -5,51 +5,54 @@
 namespace dalembert {
 
 #define DAL_DECLARE(arch) namespace arch { extern const KernelTable table; }
-#ifdef DALEMBERT_X86
+#ifdef DALEMBERT_HAS_v2
 DAL_DECLARE(x86_64_v2)
-#ifndef DALEMBERT_V2_ONLY
+#endif
+#ifdef DALEMBERT_HAS_v3
 DAL_DECLARE(x86_64_v3)
+#endif
+#ifdef DALEMBERT_HAS_v4
 DAL_DECLARE(x86_64_v4)
 #endif
-#else
+#ifndef DALEMBERT_X86
 DAL_DECLARE(generic)
 #endif
 
-static const KernelTable* best() {
+// kernels that were built and that this machine can run, best first
+static int runnable(const KernelTable* (&list)[4]) {
+  int n = 0;
 #ifdef DALEMBERT_X86
-#ifndef DALEMBERT_V2_ONLY
   __builtin_cpu_init();
+#ifdef DALEMBERT_HAS_v4
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
-    return &x86_64_v4::table;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return &x86_64_v3::table;
+    list[n++] = &x86_64_v4::table;
 #endif
-  return &x86_64_v2::table;
+#ifdef DALEMBERT_HAS_v3
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) list[n++] = &x86_64_v3::table;
+#endif
+#ifdef DALEMBERT_HAS_v2
+  list[n++] = &x86_64_v2::table;
+#endif
 #else
-  return &generic::table;
+  list[n++] = &generic::table;
 #endif
+  return n;
 }
 
 static const KernelTable* chosen = nullptr;
 
 const KernelTable& kernels() {
-  if (!chosen) chosen = best();
+  if (!chosen) set_kernels("auto");
   return *chosen;
 }
 
 bool set_kernels(const char* name) {
-  if (!std::strcmp(name, "auto")) { chosen = best(); return true; }
-#ifdef DALEMBERT_X86
-  if (!std::strcmp(name, "x86_64_v2")) { chosen = &x86_64_v2::table; return true; }
-#ifndef DALEMBERT_V2_ONLY
-  // never hand out code that this machine cannot run
-  if (!std::strcmp(name, "x86_64_v3") && best() != &x86_64_v2::table) { chosen = &x86_64_v3::table; return true; }
-  if (!std::strcmp(name, "x86_64_v4") && best() == &x86_64_v4::table) { chosen = &x86_64_v4::table; return true; }
-#endif
+  const KernelTable* list[4];
+  int n = runnable(list);
+  for (int i = 0; i < n; ++i)
+    if (!std::strcmp(name, "auto") || !std::strcmp(name, list[i]->name)) { chosen = list[i]; return true; }
   return false;
-#else
-  return !std::strcmp(name, "generic");
-#endif
 }
 
 }  // namespace dalembert

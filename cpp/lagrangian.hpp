@@ -192,37 +192,70 @@ template <> DAL_INLINE void row_dot<double>(const double* stk, int stride, int n
     store(out + s, a + b);
   }
 }
+template <class T> DAL_INLINE void row_dot_add(const T* stk, int stride, int n, const T* q, T* out) {
+  for (int s = 0; s < n; ++s) {
+    T a = out[s];
+    for (int l = 0; l < 8; ++l) a += stk[l * stride + s] * q[l];
+    out[s] = a;
+  }
+}
+template <> DAL_INLINE void row_dot_add<double>(const double* stk, int stride, int n, const double* q, double* out) {
+  for (int s = 0; s < n; s += kWidth) {
+    Vec a = load(out + s), b = load(stk + s) * splat(q[0]);
+    a += load(stk + stride + s) * splat(q[1]); b += load(stk + 2 * stride + s) * splat(q[2]);
+    a += load(stk + 3 * stride + s) * splat(q[3]); b += load(stk + 4 * stride + s) * splat(q[4]);
+    a += load(stk + 5 * stride + s) * splat(q[5]); b += load(stk + 6 * stride + s) * splat(q[6]);
+    store(out + s, a + b + load(stk + 7 * stride + s) * splat(q[7]));
+  }
+}
 template <class T> DAL_INLINE void push(T* stk, int stride, int s, const T* P) {
   for (int l = 0; l < 8; ++l) stk[l * stride + s] = P[l];
 }
 
-// dense second derivatives over all variables (6.1); massless variables keep zeros. After generators().
+// scatter four packed rows of joint d into the dense blocks: ancestors by depth in path
+template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const T* r11, const T* r22, const T* r12, const T* r21, const Hessian<T>& E) {
+  int nq = M.nq, qd = M.joints[d].q, n = M.joints[d].depth_all;
+  const int* path = &M.path_q[M.path_off[d]];
+  T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
+  for (int s = 0; s <= n; ++s) {
+    int qa = path[s];
+    c11[qa] = r11[s];
+    c22[qa] = r22[s];
+    c12[qa] = r21[s];
+    E.h11[qa * nq + qd] = r11[s];
+    E.h22[qa * nq + qd] = r22[s];
+    E.h12[qa * nq + qd] = r12[s];
+  }
+}
+
+template <class T> DAL_INLINE void clear(const ModelData& M, const Hessian<T>& E) {
+  for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
+}
+
+// Dense second derivatives over all variables (6.1): writes the ancestor pairs only, so E must be zero elsewhere (potentials add to other
+// entries: clear() first). After generators().
 template <class T> void second(Work<T>& w, const Hessian<T>& E) {
   const ModelData& M = *w.M;
-  int nq = M.nq, stride = padded(M.nm + 1);
-  for (int i = 0; i < nq * nq; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
+  int stride = padded(M.nm + 1);
+  if (!M.potentials.empty()) clear(M, E);
+  T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
   for (int d = 0; d < M.nm; ++d) {
-    const Joint& J = M.joints[d];
-    int n = J.depth_all;
+    int n = M.joints[d].depth_all;
     push(w.stk1, stride, n, w.P1 + 8 * d);
     push(w.stk2, stride, n, w.P2 + 8 * d);
     const T *Q1 = w.Q1 + 8 * d, *Q2 = w.Q2 + 8 * d;
-    int qd = J.q, a = d, s = n;
-    row_dot(w.stk1, stride, n + 1, Q1, w.row);
-    for (a = d, s = n; ; --s) { int qa = M.joints[a].q; E.h11[qa * nq + qd] = w.row[s]; E.h11[qd * nq + qa] = w.row[s]; if (s == 0) break; a = M.joints[a].parent - 1; }
-    row_dot(w.stk2, stride, n + 1, Q2, w.row);
-    for (a = d, s = n; ; --s) { int qa = M.joints[a].q; E.h22[qa * nq + qd] = w.row[s]; E.h22[qd * nq + qa] = w.row[s]; if (s == 0) break; a = M.joints[a].parent - 1; }
-    row_dot(w.stk1, stride, n + 1, Q2, w.row);
-    for (a = d, s = n; ; --s) { int qa = M.joints[a].q; E.h12[qa * nq + qd] = w.row[s]; if (s == 0) break; a = M.joints[a].parent - 1; }
-    row_dot(w.stk2, stride, n + 1, Q1, w.row);
-    for (a = d, s = n; ; --s) { int qa = M.joints[a].q; E.h12[qd * nq + qa] = w.row[s]; if (s == 0) break; a = M.joints[a].parent - 1; }
+    row_dot(w.stk1, stride, n + 1, Q1, r11);
+    row_dot(w.stk2, stride, n + 1, Q2, r22);
+    row_dot(w.stk1, stride, n + 1, Q2, r12);
+    row_dot(w.stk2, stride, n + 1, Q1, r21);
+    scatter_rows(M, d, r11, r22, r12, r21, E);
   }
 }
 
 // third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators().
 template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E) {
   const ModelData& M = *w.M;
-  int nq = M.nq, stride = padded(M.nm + 1);
+  int stride = padded(M.nm + 1);
   T gz = T(M.gz);
   w.eta[0] = zero6<T>();
   w.xi[0] = zero6<T>();
@@ -259,31 +292,18 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     right_generator(w.dQ1 + 8 * j, w.dF[j], w.dG[j], s.a1, s.b1);
     right_generator(w.dQ2 + 8 * j, w.dF[j], w.dG[j], s.a2, s.b2);
   }
-  for (int i = 0; i < nq * nq; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
-  T* extra = w.tmp;  // second row of the sum
+  clear(M, E);
+  T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
   for (int d = 0; d < M.nm; ++d) {
-    const Joint& J = M.joints[d];
-    int n = J.depth_all, qd = J.q;
+    int n = M.joints[d].depth_all;
     push(w.stk1, stride, n, w.P1 + 8 * d); push(w.stk2, stride, n, w.P2 + 8 * d);
     push(w.stk3, stride, n, w.dP1 + 8 * d); push(w.stk4, stride, n, w.dP2 + 8 * d);
     const T *Q1 = w.Q1 + 8 * d, *Q2 = w.Q2 + 8 * d, *dQ1 = w.dQ1 + 8 * d, *dQ2 = w.dQ2 + 8 * d;
-    for (int block = 0; block < 4; ++block) {
-      const T *P = block == 0 || block == 2 ? w.stk1 : w.stk2, *dP = block == 0 || block == 2 ? w.stk3 : w.stk4;
-      const T *Q = block == 0 || block == 3 ? Q1 : Q2, *dQ = block == 0 || block == 3 ? dQ1 : dQ2;
-      row_dot(P, stride, n + 1, dQ, w.row);
-      row_dot(dP, stride, n + 1, Q, extra);
-      int a = d;
-      for (int k = n;; --k) {
-        int qa = M.joints[a].q;
-        T x = w.row[k] + extra[k];
-        if (block == 0) { E.h11[qa * nq + qd] = x; E.h11[qd * nq + qa] = x; }
-        else if (block == 1) { E.h22[qa * nq + qd] = x; E.h22[qd * nq + qa] = x; }
-        else if (block == 2) E.h12[qa * nq + qd] = x;
-        else E.h12[qd * nq + qa] = x;
-        if (k == 0) break;
-        a = M.joints[a].parent - 1;
-      }
-    }
+    row_dot(w.stk1, stride, n + 1, dQ1, r11); row_dot_add(w.stk3, stride, n + 1, Q1, r11);
+    row_dot(w.stk2, stride, n + 1, dQ2, r22); row_dot_add(w.stk4, stride, n + 1, Q2, r22);
+    row_dot(w.stk1, stride, n + 1, dQ2, r12); row_dot_add(w.stk3, stride, n + 1, Q2, r12);
+    row_dot(w.stk2, stride, n + 1, dQ1, r21); row_dot_add(w.stk4, stride, n + 1, Q1, r21);
+    scatter_rows(M, d, r11, r22, r12, r21, E);
   }
 }
 

@@ -89,10 +89,12 @@ struct ModelData {
   std::vector<int> cjoints, crev;          // joints (and their revolute q) that constraints see
   std::vector<int> cslot;                  // slot of joint in crev
   std::vector<int> dyn_joint;              // joint of each dynamic variable
+  std::vector<int> path_q, path_off;       // q of the massive ancestors of each massive joint, itself last
   std::vector<int> q_joint;                // joint of each variable, -1
   // structure of the Newton matrix: elimination tree over the dynamic variables
   std::vector<int> eparent, edepth, eoff;  // parent, depth, offset of the packed row
   std::vector<int> epath, epath_off;       // ancestors by depth
+  std::vector<int> edesc, edesc_off;       // descendants
   int packed = 0, max_edepth = 0;
   bool coupled = false;                    // the elimination tree differs from the kinematic tree
   bool chain_solver = false;               // use the O(n) elimination for steps

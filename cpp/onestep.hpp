@@ -7,7 +7,7 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-template <class T> DAL_INLINE void axpy(T* y, const T& a, const T* x, int n) {
+template <class T> DAL_INLINE void axpy(T* __restrict y, const T a, const T* __restrict x, int n) {
   for (int i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
@@ -73,10 +73,12 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
       for (int k = 0; k < ld; ++k) l[k] = T(0.0);
       const T* row = w.C1 + c * nq;
       const Element& e = M.constraints[c];
+      int n = 0;
       for (int t = 0; t < e.n; ++t) {
         int i = M.local_q[e.vars + t];
-        if (i < nd) axpy(l, row[i], Z + size_t(i) * ld, ld);
+        if (i < nd) { w.gc[n] = row[i]; w.gp[n++] = Z + size_t(i) * ld; }
       }
+      gather(l, w.gc, w.gp, n, ld);
       for (int k = 0; k < nc; ++k) s1[k] = l[nw + k];
       for (int k = 0; k < nk; ++k) l[nq + nd + nu + k] += row[nd + k];
       for (int k = 0; k < nw; ++k) l[k] = -l[k];
@@ -84,7 +86,8 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     schur_solve(w, w.S1, w.Lw, nw, ld, false);
     for (int i = 0; i < nd; ++i) {
       T* z = Z + size_t(i) * ld;
-      for (int c = 0; c < nc; ++c) axpy(z, z[nw + c], w.Lw + size_t(c) * ld, nw);
+      for (int c = 0; c < nc; ++c) { w.gc[c] = z[nw + c]; w.gp[c] = w.Lw + size_t(c) * ld; }
+      gather(z, w.gc, w.gp, nc, nw);
     }
     T idt = T(1.0) / dt;
     for (int c = 0; c < nc; ++c) for (int k = 0; k < nw; ++k) w.Lw[size_t(c) * ld + k] = w.Lw[size_t(c) * ld + k] * idt;
@@ -95,12 +98,16 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     T* p = w.Pw + size_t(i) * ld;
     const T *e22 = w.E.h22 + i * nq, *fq = w.Fq + i * nq, *fv = w.Fv + i * nq;
     for (int k = 0; k < nw; ++k) p[k] = T(0.0);
+    int n = 0;
     for (int t = M.nbr_off[i]; t < M.nbr_off[i + 1]; ++t) {
       int k = M.nbr[t];
       T m2 = e22[k] + g * (s.a2 * fq[k] + s.b2 * fv[k]);
-      if (k < nd) axpy(p, m2, Z + size_t(k) * ld, nw);
-      else p[nq + nd + nu + k - nd] += m2;
+      if (k >= nd) { p[nq + nd + nu + k - nd] += m2; continue; }
+      if constexpr (Traits<T>::width == 1) if (value_of(m2) == 0) continue;
+      w.gc[n] = m2;
+      w.gp[n++] = Z + size_t(k) * ld;
     }
+    gather(p, w.gc, w.gp, n, nw);
     for (int k = 0; k < nq; ++k) p[k] += w.E.h12[k * nq + i] + g * (s.a1 * fq[k] + s.b1 * fv[k]);
     for (int k = 0; k < nu; ++k) p[nq + nd + k] += dt * g * w.Fu[i * nu + k];
     if (with_dt) {
@@ -234,37 +241,44 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
     for (int i = 0; i < nq; ++i) {
       double* t = out + size_t(i) * nw;
       for (int k = 0; k < nw; ++k) t[k] = 0;
+      int n = 0;
       for (int a = M.nbr_off[i]; a < M.nbr_off[i + 1]; ++a) {
         int k = M.nbr[a];
         double x = A[i * nq + k];
         if (x == 0) continue;
-        if (k < nd) axpy(t, x, w.Z + size_t(k) * ld, nw);
+        if (k < nd) { w.gc[n] = x; w.gp[n++] = w.Z + size_t(k) * ld; }
         else if (kinematic) t[rho + k - nd] += x;
       }
+      gather(t, w.gc, w.gp, n, nw);
     }
   };
   // H = Wy^T T22 Wy: the dynamic block by one symmetric product, rows and columns of rho directly
   times_wy(w.E3.h22, w.TW, false);
   gemm(nw, nw, nd, 1.0, w.Z, 1, ld, w.TW, nw, 1, 0.0, H, nw, gemm_work, Part::lower);
-  mirror_lower(nw, H, nw);
+  // from here on only entries (i, k) with k <= i; mirrored at the end. Column order of w: q, p, u, rho.
   for (int k = nd; k < nq; ++k) {
     const double* t = w.TW + size_t(k) * nw;
     int r = rho + k - nd;
-    for (int i = 0; i < nw; ++i) { H[size_t(r) * nw + i] += t[i]; H[size_t(i) * nw + r] += t[i]; }
-    for (int l = nd; l < nq; ++l) H[size_t(r) * nw + rho + l - nd] += w.E3.h22[k * nq + l];
+    double* h = H + size_t(r) * nw;
+    for (int i = 0; i <= r; ++i) h[i] += t[i];
+    for (int l = r; l < nw; ++l) H[size_t(l) * nw + r] += t[l];
+    for (int l = nd; l <= k; ++l) h[rho + l - nd] += w.E3.h22[k * nq + l];
   }
-  // rows of q_k
+  // rows of q_k: R = T12 Wy - (D2h mu) Lam, once and transposed
   times_wy(w.E3.h12, w.Wy, true);
-  for (int c = 0; c < nc; ++c)
-    for (int i = 0; i < nq; ++i)
-      if (rows[c * nq + i] != 0) axpy(w.Wy + size_t(i) * nw, -rows[c * nq + i], w.Lw + size_t(c) * ld, nw);
-  for (int i = 0; i < nq; ++i)
-    for (int k = 0; k < nw; ++k) {
-      double x = w.Wy[size_t(i) * nw + k];
-      H[size_t(i) * nw + k] += x;
-      H[size_t(k) * nw + i] += x;
-    }
-  for (int i = 0; i < nq; ++i) for (int k = 0; k < nq; ++k) H[size_t(i) * nw + k] += w.E3.h11[i * nq + k];
+  for (int i = 0; i < nq; ++i) {
+    for (int c = 0; c < nc; ++c) { w.gc[c] = -rows[c * nq + i]; w.gp[c] = w.Lw + size_t(c) * ld; }
+    gather(w.Wy + size_t(i) * nw, w.gc, w.gp, nc, nw);
+  }
+  for (int i = 0; i < nq; ++i) {
+    double* h = H + size_t(i) * nw;
+    const double *r = w.Wy + size_t(i) * nw, *e = w.E3.h11 + size_t(i) * nq;
+    for (int k = 0; k <= i; ++k) h[k] += r[k] + w.Wy[size_t(k) * nw + i] + e[k];
+  }
+  for (int i = nq; i < nw; ++i) {
+    double* h = H + size_t(i) * nw;
+    for (int k = 0; k < nq; ++k) h[k] += w.Wy[size_t(k) * nw + i];
+  }
   if (inputs && nu) {
     // rows of u: Hu1^T Sq + Hu2^T Wy, and dt Huu
     for (int a = 0; a < nu; ++a) {
@@ -278,10 +292,12 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
         else t[rho + i - nd] += x;
       }
       int ra = nq + nd + a;
-      for (int k = 0; k < nw; ++k) { H[size_t(ra) * nw + k] += t[k]; H[size_t(k) * nw + ra] += t[k]; }
-      for (int b = 0; b < nu; ++b) H[size_t(ra) * nw + nq + nd + b] += dt * w.Huu[a * nu + b];
+      for (int k = 0; k <= ra; ++k) H[size_t(ra) * nw + k] += t[k];
+      for (int k = ra; k < nw; ++k) H[size_t(k) * nw + ra] += t[k];
+      for (int b = 0; b <= a; ++b) H[size_t(ra) * nw + nq + nd + b] += dt * w.Huu[a * nu + b];
     }
   }
+  mirror_lower(nw, H, nw);
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -6,12 +6,12 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 // y[0..n) -= a x[0..n)
-template <class T> DAL_INLINE void row_sub(T* y, const T& a, const T* x, int n) {
+template <class T> DAL_INLINE void row_sub(T* __restrict y, const T a, const T* __restrict x, int n) {
   for (int i = 0; i < n; ++i) y[i] -= a * x[i];
 }
 // padded version for packed rows: lanes beyond the end only touch padding
-template <class T> DAL_INLINE void row_sub_padded(T* y, const T& a, const T* x, int n) { row_sub(y, a, x, n); }
-template <> DAL_INLINE void row_sub_padded<double>(double* y, const double& a, const double* x, int n) {
+template <class T> DAL_INLINE void row_sub_padded(T* y, const T a, const T* x, int n) { row_sub(y, a, x, n); }
+template <> DAL_INLINE void row_sub_padded<double>(double* y, const double a, const double* x, int n) {
   Vec av = splat(a);
   for (int i = 0; i < n; i += kWidth) store(y + i, load(y + i) - av * load(x + i));
 }
@@ -74,21 +74,79 @@ template <class T> MaskOf<T> factor(Work<T>& w) {
   return lt(T(1e-13), worst);
 }
 
+// y[0..n) += sum_k coef_k src_k[0..n): sums stay in registers, so each source is read once and y written once
+template <class T> DAL_INLINE void gather(T* y, const T* coef, const T* const* src, int count, int n) {
+  for (int k = 0; k < count; ++k) {
+    const T a = coef[k];
+    const T* x = src[k];
+    for (int i = 0; i < n; ++i) y[i] += a * x[i];
+  }
+}
+template <> DAL_INLINE void gather<double>(double* y, const double* coef, const double* const* src, int count, int n) {
+  int i = 0;
+  for (; i + 4 * kWidth <= n; i += 4 * kWidth) {
+    Vec a = load(y + i), b = load(y + i + kWidth), c = load(y + i + 2 * kWidth), d = load(y + i + 3 * kWidth);
+    for (int k = 0; k < count; ++k) {
+      Vec f = splat(coef[k]);
+      const double* x = src[k] + i;
+      a += f * load(x); b += f * load(x + kWidth); c += f * load(x + 2 * kWidth); d += f * load(x + 3 * kWidth);
+    }
+    store(y + i, a); store(y + i + kWidth, b); store(y + i + 2 * kWidth, c); store(y + i + 3 * kWidth, d);
+  }
+  for (; i + kWidth <= n; i += kWidth) {
+    Vec a = load(y + i);
+    for (int k = 0; k < count; ++k) a += splat(coef[k]) * load(src[k] + i);
+    store(y + i, a);
+  }
+  for (; i < n; ++i) {
+    double a = y[i];
+    for (int k = 0; k < count; ++k) a += coef[k] * src[k][i];
+    y[i] = a;
+  }
+}
+
 // X (nd x nr, row stride ld) <- N^-1 X, or N^-T X
-template <class T, bool TRANSPOSED = false> void solve(const Work<T>& w, T* X, int nr, int ld) {
+template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr, int ld) {
   const ModelData& M = *w.M;
   const T *a = TRANSPOSED ? w.lo : w.up, *b = TRANSPOSED ? w.up : w.lo;
-  for (int k = M.nd - 1; k >= 0; --k) {
-    int dk = M.edepth[k], ok = M.eoff[k];
-    const int* path = &M.epath[M.epath_off[k]];
-    const T* xk = X + size_t(k) * ld;
-    for (int di = 0; di < dk; ++di) row_sub(X + size_t(path[di]) * ld, a[ok + di] * w.inv[k], xk, nr);
+  if (nr < 4) {
+    for (int k = M.nd - 1; k >= 0; --k) {
+      int dk = M.edepth[k], ok = M.eoff[k];
+      const int* path = &M.epath[M.epath_off[k]];
+      const T* xk = X + size_t(k) * ld;
+      for (int c = 0; c < nr; ++c) {
+        T t = xk[c] * w.inv[k];
+        for (int di = 0; di < dk; ++di) X[size_t(path[di]) * ld + c] -= a[ok + di] * t;
+      }
+    }
+    for (int k = 0; k < M.nd; ++k) {
+      int dk = M.edepth[k], ok = M.eoff[k];
+      const int* path = &M.epath[M.epath_off[k]];
+      T* xk = X + size_t(k) * ld;
+      for (int c = 0; c < nr; ++c) {
+        T t = xk[c];
+        for (int di = 0; di < dk; ++di) t -= b[ok + di] * X[size_t(path[di]) * ld + c];
+        xk[c] = t * w.inv[k];
+      }
+    }
+    return;
+  }
+  // leaves to root, each row collecting from all rows below it
+  for (int i = M.nd - 1; i >= 0; --i) {
+    int n = 0, di = M.edepth[i];
+    for (int t = M.edesc_off[i]; t < M.edesc_off[i + 1]; ++t, ++n) {
+      int k = M.edesc[t];
+      w.gc[n] = -(a[M.eoff[k] + di] * w.inv[k]);
+      w.gp[n] = X + size_t(k) * ld;
+    }
+    gather(X + size_t(i) * ld, w.gc, w.gp, n, nr);
   }
   for (int k = 0; k < M.nd; ++k) {
     int dk = M.edepth[k], ok = M.eoff[k];
     const int* path = &M.epath[M.epath_off[k]];
     T* xk = X + size_t(k) * ld;
-    for (int di = 0; di < dk; ++di) row_sub(xk, b[ok + di], X + size_t(path[di]) * ld, nr);
+    for (int di = 0; di < dk; ++di) { w.gc[di] = -b[ok + di]; w.gp[di] = X + size_t(path[di]) * ld; }
+    gather(xk, w.gc, w.gp, dk, nr);
     for (int c = 0; c < nr; ++c) xk[c] = xk[c] * w.inv[k];
   }
 }
@@ -100,13 +158,13 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   T worst = T(1e300);
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    T *Phi = w.phi + 64 * (j + 1), *Pht = w.phit + 64 * (j + 1);  // Phi[m*8+l]: column m; Pht: columns of the transpose
-    T *Up = w.phi + 64 * J.parent, *Upt = w.phit + 64 * J.parent;
+    const T *__restrict Phi = w.phi + 64 * (j + 1), *__restrict Pht = w.phit + 64 * (j + 1);  // Phi[m*8+l]: column m; Pht: columns of the transpose
+    T *__restrict Up = w.phi + 64 * J.parent, *__restrict Upt = w.phit + 64 * J.parent;
     if (J.q >= M.nd) {
       for (int i = 0; i < 64; ++i) { Up[i] += Phi[i]; Upt[i] += Pht[i]; }
       continue;
     }
-    const T *P1 = w.P1 + 8 * j, *P2 = w.P2 + 8 * j;
+    const T *__restrict P1 = w.P1 + 8 * j, *__restrict P2 = w.P2 + 8 * j;
     T U[8], W[8];
     for (int l = 0; l < 8; ++l) { U[l] = w.Q2[8 * j + l]; W[l] = w.Q1[8 * j + l]; }
     for (int m = 0; m < 8; ++m)
@@ -135,7 +193,7 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   for (int i = 0; i < 8 * (M.nm + 1); ++i) w.phiv[i] = T(0.0);
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    T *phi = w.phiv + 8 * (j + 1), *up = w.phiv + 8 * J.parent;
+    T *__restrict phi = w.phiv + 8 * (j + 1), *__restrict up = w.phiv + 8 * J.parent;
     if (J.q >= M.nd) {
       for (int l = 0; l < 8; ++l) up[l] += phi[l];
       continue;
@@ -149,7 +207,7 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   for (int l = 0; l < 8; ++l) w.phiv[l] = T(0.0);  // now xi by pose index
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    T *xi = w.phiv + 8 * (j + 1), *up = w.phiv + 8 * J.parent;
+    T *__restrict xi = w.phiv + 8 * (j + 1), *__restrict up = w.phiv + 8 * J.parent;
     if (J.q >= M.nd) {
       for (int l = 0; l < 8; ++l) xi[l] = up[l];
       continue;
@@ -163,7 +221,7 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
 
 // ---- small dense systems
 // A (n x n, destroyed), B (n x nr, row stride ld) <- A^-1 B with partial pivoting; returns smallest / largest pivot.
-inline double dense_solve(double* A, int n, double* B, int nr, int ld) {
+inline double dense_solve(double* __restrict A, int n, double* __restrict B, int nr, int ld) {
   double least = 1e300, most = 0;
   for (int k = 0; k < n; ++k) {
     int p = k;
@@ -180,13 +238,13 @@ inline double dense_solve(double* A, int n, double* B, int nr, int ld) {
       double f = A[i * n + k] * inv;
       if (f == 0) continue;
       for (int j = k + 1; j < n; ++j) A[i * n + j] -= f * A[k * n + j];
-      for (int j = 0; j < nr; ++j) B[size_t(i) * ld + j] -= f * B[size_t(k) * ld + j];
+      row_sub(B + size_t(i) * ld, f, B + size_t(k) * ld, nr);
     }
   }
   for (int k = n - 1; k >= 0; --k) {
     double inv = 1.0 / A[k * n + k];
     double* bk = B + size_t(k) * ld;
-    for (int i = k + 1; i < n; ++i) { double f = A[k * n + i]; for (int j = 0; j < nr; ++j) bk[j] -= f * B[size_t(i) * ld + j]; }
+    for (int i = k + 1; i < n; ++i) row_sub(bk, A[k * n + i], B + size_t(i) * ld, nr);
     for (int j = 0; j < nr; ++j) bk[j] *= inv;
   }
   return n ? least / most : 1.0;

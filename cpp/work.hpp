@@ -41,11 +41,12 @@ template <class T> struct Work {
   T *Lq, *Lv, *Vq, *Fgen, *scale;    // nq
   T *P1, *P2, *Q1, *Q2;              // 8 per massive joint
   T *stk1, *stk2, *stk3, *stk4;      // 8 x stack depth
-  T *row;                            // one row
+  T *row;                            // four rows
   // Newton matrix
   T *lo, *up, *inv;                  // packed
   T *phi, *phit, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
-  T *diag;
+  T *diag, *gc;                      // diagonal additions; coefficients and sources of a gather
+  const T** gp;
   // elements, local
   V3<T> *di, *dij, *ddi, *ddij, *wv, *om, *dw, *ua, *ub;
   T *lg, *lh, *lt, *la, *lb, *lc, *ld;
@@ -108,13 +109,13 @@ template <class T> struct Work {
     take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
     for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * nm);
     for (T** g : {&stk1, &stk2, &stk3, &stk4}) take(*g, 8 * depth);
-    take(row, depth);
+    take(row, 4 * depth);
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
       take(phi, 64 * (nm + 1)); take(phit, 64 * (nm + 1)); take(phiv, 8 * (nm + 1));
       take(U, 8 * nm); take(Wv, 8 * nm); take(D, nm); take(z, nm);
     }
-    take(diag, nd);
+    take(diag, nd); take(gc, 2 * nq + nc); take(gp, 2 * nq + nc);
     for (V3<T>** g : {&di, &ddi, &wv, &om, &dw, &ua, &ub}) take(*g, ml + 1);
     take(dij, ml * ml); take(ddij, ml * ml);
     for (T** g : {&lg, &la, &lb, &lc, &ld}) take(*g, 3 * ml + 8 + nu);

@@ -21,10 +21,7 @@ template <class T> T direction(Work<T>& w, const Element& e, const Poses<T>& P, 
     site_second(w, e);
     for (int i = 0; i < n; ++i)
       for (int k = i; k < n; ++k) {
-        bool ik = anc[i * n + k], ki = anc[k * n + i];
-        V3<T> nik = zero3<T>();
-        if (ik && (flag[k] & 4)) nik = cross(w.wv[i], ni[k]);
-        else if (ki && (flag[i] & 4)) nik = cross(w.wv[k], ni[i]);
+        V3<T> nik = anc[i * n + k] && (flag[k] & 4) ? cross(w.wv[i], ni[k]) : zero3<T>();
         T x = dot(nik, d) + dot(ni[i], w.di[k]) + dot(ni[k], w.di[i]) + dot(nv, w.dij[i * n + k]);
         w.lh[i * n + k] = x;
         w.lh[k * n + i] = x;
@@ -39,10 +36,9 @@ template <class T> T direction(Work<T>& w, const Element& e, const Poses<T>& P, 
     for (int i = 0; i < n; ++i)
       for (int k = i; k < n; ++k) {
         V3<T> nik = zero3<T>(), dnik = zero3<T>();
-        int a = anc[i * n + k] ? i : k, b = a == i ? k : i;
-        if (anc[a * n + b] && (flag[b] & 4)) {
-          nik = cross(w.wv[a], ni[b]);
-          dnik = cross(w.dw[a], ni[b]) + cross(w.wv[a], dn[b]);
+        if (anc[i * n + k] && (flag[k] & 4)) {
+          nik = cross(w.wv[i], ni[k]);
+          dnik = cross(w.dw[i], ni[k]) + cross(w.wv[i], dn[k]);
         }
         T x = dot(dnik, d) + dot(nik, dd) + dot(dn[i], w.di[k]) + dot(ni[i], w.ddi[k]) + dot(dn[k], w.di[i]) +
               dot(ni[k], w.ddi[i]) + dot(dnv, w.dij[i * n + k]) + dot(nv, w.ddij[i * n + k]);

@@ -37,12 +37,12 @@ template <class T> T potential(Work<T>& w, const Element& e, const T* q, const P
       for (int i = 0; i < n; ++i) w.lg[i] = -dot(f, w.di[i]);
       if (order >= 2) {
         site_second(w, e);
-        for (int i = 0; i < n * n; ++i) w.lh[i] = -dot(f, w.dij[i]);
+        for (int i = 0; i < n; ++i) for (int k = i; k < n; ++k) w.lh[i * n + k] = w.lh[k * n + i] = -dot(f, w.dij[i * n + k]);
       }
       if (order >= 3) {
         axes_along(w, e, delta);
         site_third(w, e, delta);
-        for (int i = 0; i < n * n; ++i) w.lt[i] = -dot(f, w.ddij[i]);
+        for (int i = 0; i < n; ++i) for (int k = i; k < n; ++k) w.lt[i * n + k] = w.lt[k * n + i] = -dot(f, w.ddij[i * n + k]);
       }
       return -(dot(f, p) + dot(vec3<T>(e.par), w.ref));
     }

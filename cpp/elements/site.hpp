@@ -35,16 +35,13 @@ template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, con
   return pa - pb;
 }
 
-// d_ik into w.dij
+// Local variables are ordered so that ancestors come first: only i <= k is stored, and i < k can only mean "i above k".
+// d_ik into w.dij, i <= k
 template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
   const unsigned char* anc = &w.M->anc[e.pair];
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i)
-    for (int k = 0; k < m; ++k) {
-      if (anc[i * n + k]) w.dij[i * n + k] = cross(w.wv[i], w.di[k]);
-      else if (anc[k * n + i]) w.dij[i * n + k] = cross(w.wv[k], w.di[i]);
-      else w.dij[i * n + k] = zero3<T>();
-    }
+    for (int k = i; k < m; ++k) w.dij[i * n + k] = anc[i * n + k] ? cross(w.wv[i], w.di[k]) : zero3<T>();
 }
 
 // change of axes along delta: dw_i = Om_i x w_i, into w.dw
@@ -53,7 +50,7 @@ template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, cons
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i) {
     V3<T> om = zero3<T>();
-    for (int k = 0; k < m; ++k)
+    for (int k = 0; k <= i; ++k)
       if (anc[k * n + i]) om += w.wv[k] * delta[k];
     w.dw[i] = cross(om, w.wv[i]);
   }
@@ -67,34 +64,42 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
   for (int i = 0; i < m; ++i) {
     dd += w.di[i] * delta[i];
     V3<T> s = zero3<T>();
-    for (int k = 0; k < m; ++k) s += w.dij[i * n + k] * delta[k];
+    for (int k = 0; k < i; ++k) s += w.dij[k * n + i] * delta[k];
+    for (int k = i; k < m; ++k) s += w.dij[i * n + k] * delta[k];
     w.ddi[i] = s;
   }
   for (int i = 0; i < m; ++i)
-    for (int k = 0; k < m; ++k) {
-      if (anc[i * n + k]) w.ddij[i * n + k] = cross(w.dw[i], w.di[k]) + cross(w.wv[i], w.ddi[k]);
-      else if (anc[k * n + i]) w.ddij[i * n + k] = cross(w.dw[k], w.di[i]) + cross(w.wv[k], w.ddi[i]);
-      else w.ddij[i * n + k] = zero3<T>();
-    }
+    for (int k = i; k < m; ++k)
+      w.ddij[i * n + k] = anc[i * n + k] ? cross(w.dw[i], w.di[k]) + cross(w.wv[i], w.ddi[k]) : zero3<T>();
   return dd;
 }
 
 // Half squared distance s = d.d / 2 (KERNELS 8.3). order 1: w.lg = s_i; 2: w.lh = s_ik; 3: w.lt = s_ik along delta.
 template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
   int m = moving(e), n = e.n;
+  const unsigned char* anc = &w.M->anc[e.pair];
   V3<T> d = site_first(w, e, P);
   for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
   if (order >= 2) {
     site_second(w, e);
     for (int i = 0; i < m; ++i)
-      for (int k = 0; k < m; ++k) w.lh[i * n + k] = dot(w.di[i], w.di[k]) + dot(d, w.dij[i * n + k]);
+      for (int k = i; k < m; ++k) {
+        T x = dot(w.di[i], w.di[k]);
+        if (anc[i * n + k]) x += dot(d, w.dij[i * n + k]);
+        w.lh[i * n + k] = x;
+        w.lh[k * n + i] = x;
+      }
   }
   if (order >= 3) {
     axes_along(w, e, delta);
     V3<T> dd = site_third(w, e, delta);
     for (int i = 0; i < m; ++i)
-      for (int k = 0; k < m; ++k)
-        w.lt[i * n + k] = dot(w.ddi[i], w.di[k]) + dot(w.di[i], w.ddi[k]) + dot(dd, w.dij[i * n + k]) + dot(d, w.ddij[i * n + k]);
+      for (int k = i; k < m; ++k) {
+        T x = dot(w.ddi[i], w.di[k]) + dot(w.di[i], w.ddi[k]);
+        if (anc[i * n + k]) x += dot(dd, w.dij[i * n + k]) + dot(d, w.ddij[i * n + k]);
+        w.lt[i * n + k] = x;
+        w.lt[k * n + i] = x;
+      }
   }
   return T(0.5) * dot(d, d);
 }

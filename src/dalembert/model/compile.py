@@ -421,6 +421,10 @@ class _Compiler:
         for k in range(nd):
             epath.append([] if eparent[k] < 0 else [*epath[eparent[k]], eparent[k]])
         edepth = [len(p) for p in epath]
+        below: list[list[int]] = [[] for _ in range(nd)]
+        for k in range(nd):
+            for a in epath[k]:
+                below[a].append(k)
         coupled = eparent != kparent
         offsets, at = [], 0
         for k in range(nd):
@@ -443,7 +447,10 @@ class _Compiler:
             for a in clique:
                 columns[a].update(clique)
         nbr = [sorted(c) for c in columns]
+        massive = [[self.joints[i]["q"] for i in self._path(j)] for j in range(self.nm)]
         return {
+            "path_q": [v for p in massive for v in p],
+            "path_off": _offsets(massive),
             "dyn_joint": dyn_joint,
             "kparent": kparent,
             "kdepth": kdepth,
@@ -453,6 +460,8 @@ class _Compiler:
             "packed": at,
             "epath": [a for p in epath for a in p],
             "epath_off": _offsets(epath),
+            "edesc": [d for r in below for d in r],
+            "edesc_off": _offsets(below),
             "coupled": coupled,
             "chain_solver": chain,
             "slot_map": slot_map,
