@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
 
+import dalembert as da
 from dalembert.view import film
 from dalembert.view.export import export_html, grid_cell
 from dalembert.view.film import export_gif, export_mp4, find_ffmpeg, picture
@@ -113,6 +114,16 @@ def test_a_picture_shows_the_bob_where_it_is() -> None:
 def test_everything_can_be_painted() -> None:
     image = np.asarray(picture(swinging(everything()), 1.0, size=(200, 150), trail=0.5))
     assert image.std() > 5
+
+
+def test_an_empty_world_and_a_single_instant_can_be_shown(tmp_path) -> None:
+    empty = da.Model([])
+    assert picture(empty, size=(100, 80)).size == (100, 80)
+    export_html(empty, tmp_path / "empty.html")
+    vi = da.MidpointVI(pendulum(), dt=0.01)
+    first = vi.simulate(vi.state(q=[0.1]), steps=3)[0:1]
+    export_html(first, tmp_path / "instant.html")
+    picture(first, size=(100, 80))
 
 
 def test_mp4_without_ffmpeg_says_what_to_do(tmp_path, monkeypatch) -> None:

@@ -319,6 +319,8 @@ class _Stage:
             corners.append(shell)
             colors.append(paint)
             casts.append(np.full(len(paint), solid[0] != "tube"))
+        if not corners:
+            return np.zeros((0, 3, 3)), np.zeros((0, 3), dtype=np.uint8), np.zeros(0, dtype=bool)
         everything = np.concatenate(corners)
         return everything, self._shade(everything, np.concatenate(colors)), np.concatenate(casts)
 

@@ -81,6 +81,10 @@ def view(
     if block is None:
         block = open_browser and not hasattr(sys, "ps1") and not sys.flags.interactive and sys.stderr.isatty()
     if block:
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            Console(stderr=True).print(f"dalembert viewer at {viewer.url} (close the page or press Ctrl-C to end)")
         viewer.wait()
     return viewer
 
@@ -166,10 +170,6 @@ class Viewer:
 
     def wait(self, patience: float = 3.0) -> None:
         """Block until the page has been closed for `patience` seconds, `close` is called or Ctrl-C is pressed."""
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            Console(stderr=True).print(f"dalembert viewer at {self.url} (close the page or press Ctrl-C to end)")
         seen = left = 0.0
         try:
             while not self._closed.wait(0.25):
