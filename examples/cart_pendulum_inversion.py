@@ -66,10 +66,10 @@ def main() -> None:
     with style():
         figure, (a, b) = plt.subplots(2, 1, figsize=(6.5, 6), sharex=True, height_ratios=(2, 1), layout="constrained")
         t = last.system.t
-        a.plot(t, np.rad2deg(reference()), "--", color="gray", label="reference")
+        a.plot(t, np.rad2deg(reference()), ":", color="black", lw=2.5, zorder=5, label="reference")
         for stage, r in zip(sequence, results, strict=True):
             a.plot(t, np.rad2deg(r.X[:, 1]), label=stage.label)
-        a.plot(t, np.rad2deg(direct.X[:, 1]), ":", label="directly from rest")
+        a.plot(t, np.rad2deg(direct.X[:, 1]), "--", label="directly from rest")
         a.axhline(90, color="gray", lw=0.8)
         a.set(ylabel="angle (degrees)")
         a.legend()

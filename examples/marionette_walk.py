@@ -25,11 +25,12 @@ def problem(steps: int = 1001):
     vi = da.MidpointVI(model, DT, forcing="left")
     rest = np.tile(q0[model.nd :], (steps, 1))
     rho = rest.copy()
-    t = DT * (1 + np.arange(steps))  # two equal configurations come first, at 0 and dt
+    t = DT * np.arange(steps)
     for limb, sign in SIGNS.items():
         rho[:, model.index(f"{limb}_string-length") - model.nd] += sign * 0.1 * np.sin(0.6 * np.pi * t)
-    begin = vi.state(q=q0, q0=q0, t=DT)
-    walk, hang = (vi.simulate(begin, steps=steps, kinematic=r) for r in (rho, rest))
+    # the walk begins with two equal configurations (rest at dt/2), the start hangs from rest at its first instant
+    walk = vi.simulate(vi.state(q=q0, q0=q0, t=DT), steps=steps, kinematic=rho)
+    hang = vi.simulate(vi.state(q=q0, t=DT), steps=steps, kinematic=rest)
     system = da.System(vi, t=walk.t)
     Xd, Ud = system.from_trajectory(walk)
     Xd[:, model.nq :] = 0.0  # only the configurations are kept
@@ -47,15 +48,15 @@ def main() -> None:
     system, cost, start, Xd = problem(options.steps)
     results = {}
     for label, method, gains in (
-        ("auto", "auto", "lqr"),
-        ("auto, LQ gains", "auto", "lq"),
-        ("Gauss-Newton", "quasi", "lqr"),
-        ("Gauss-Newton, LQ gains", "quasi", "lq"),
+        ("auto", "auto", "lq"),
+        ("auto, LQR gains", "auto", "lqr"),
+        ("Gauss-Newton", "quasi", "lq"),
+        ("Gauss-Newton, LQR gains", "quasi", "lqr"),
     ):
         begun = time.perf_counter()
         r = results[label] = da.optimize(system, cost, start, method=method, gains=gains)
         print(
-            f"{label:<22} {r.status}: cost {r.cost:.7f}, |Dg| {abs(r.slope):.1e}, {r.iterations} iterations, "
+            f"{label:<23} {r.status}: cost {r.cost:.7f}, |Dg| {abs(r.slope):.1e}, {r.iterations} iterations, "
             f"{r.problem.sweeps} Riccati sweeps, {time.perf_counter() - begun:.2f} s"
         )
     best = results["auto"]

@@ -261,6 +261,7 @@ def _candidates(method: str) -> Iterator[tuple[str, float]]:
     if method in ("auto", "newton"):
         yield "newton", 1.0
         if method == "auto":
+            yield "newton", 0.9
             yield "newton", 0.5
     if method in ("auto", "newton", "quasi"):
         yield "quasi", 1.0
