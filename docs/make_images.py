@@ -80,12 +80,10 @@ def shoot_live(browser: Any, motions: Any, names: Any, target: str, time: float,
         page = browser.new_page(viewport={"width": size[0], "height": size[1]})
         page.goto(viewer.url)
         page.locator(".uplot canvas").first.wait_for(timeout=60_000)
+        # viser warns about software rendering, which is meant here
+        page.add_style_tag(content=".mantine-Notifications-root, .mantine-Notification-root { display: none }")
         viewer.time = time
-        page.wait_for_timeout(2500)
-        notice = page.locator(".mantine-Notification-closeButton")  # software rendering is meant here
-        if notice.count():
-            notice.first.click()
-            page.wait_for_timeout(800)
+        page.wait_for_timeout(4000)
         save(page.screenshot(), target)
         page.close()
 

@@ -178,8 +178,8 @@ def test_trails_axes_and_names(page: Any, tmp_path: Any) -> None:
 
 def test_without_webgl_the_plots_still_work(page: Any, tmp_path: Any) -> None:
     page.add_init_script(
-        "const get = HTMLCanvasElement.prototype.getContext;"
-        "HTMLCanvasElement.prototype.getContext = function (k, o) { return k === 'webgl2' ? null : get.call(this, k, o); }"
+        "const all = HTMLCanvasElement.prototype, get = all.getContext;"
+        "all.getContext = function (kind, o) { return kind === 'webgl2' ? null : get.call(this, kind, o); }"
     )
     open_file(page, export_html(swinging(pendulum()), tmp_path / "page.html", autoplay=False))
     page.evaluate("dalembert.go(1.0)")
