@@ -325,6 +325,34 @@ def test_feedback_around_a_constrained_plan():
     assert abs(held["a"][-1] - 1.9) < 5e-3
 
 
+def test_constraints_with_kinematic_variables():
+    """A load on a string: the winch and the trolley are decided so that it rises and moves aside without swinging."""
+    load = da.tx("x", da.tz("z", name="load", mass=1.0))
+    trolley = da.tx(da.Kinematic("trolley"), name="trolley")
+    model = da.Model(
+        [load, trolley], [da.Gravity((0, 0, -9.81)), da.Distance("trolley", "load", da.Kinematic("string"))]
+    )
+    start = {"q": {"x": 0.0, "z": -1.0, "trolley": 0.0, "string": 1.0}, "v": [0.0, 0.0]}
+    goal = {"q": {"x": 0.5, "z": -0.6, "trolley": 0.5, "string": 0.6}, "v": [0.0, 0.0]}
+    plans = [
+        da.dmoc(
+            model, start=start, goal=goal, steps=40, time=2.0, effort={"trolley": 1.0, "string": 1.0}, solver=solver
+        )
+        for solver in ("ipopt", "fatrop")
+    ]
+    assert all(p.success for p in plans)
+    assert plans[0].objective == pytest.approx(plans[1].objective, rel=1e-6)
+    plan = plans[0]
+    vi = plan.integrator()
+    motion = vi.simulate(vi.state(q=plan.q[0], p=plan.p[0]), steps=40, kinematic=plan.q[1:, 2:])
+    np.testing.assert_allclose(motion.q, plan.q, atol=1e-8)
+    np.testing.assert_allclose(motion.lam, plan.lam, atol=1e-6)
+    # a simulated motion is a guess like any other
+    assert da.dmoc(
+        model, start=start, goal=goal, steps=40, time=2.0, effort={"trolley": 1.0, "string": 1.0}, guess=motion
+    ).objective == pytest.approx(plan.objective, rel=1e-6)
+
+
 def test_periodic_constrained_motion():
     model = four_bar()
     q0 = closed(model, 1.4)
@@ -365,6 +393,18 @@ def test_infeasible_boundary_conditions():
     assert "equation of motion" in plan.message
     assert np.all(np.isfinite(plan.q))
     assert plan.violation > 1e-3
+    staged = da.dmoc(
+        slider(),
+        start={"q": [0], "v": [0]},
+        goal={"q": [100], "v": [0]},
+        steps=10,
+        time=1,
+        bounds={"push": (-1, 1)},
+        solver="fatrop",
+    )
+    assert not staged.success
+    assert staged.violation > 1e-3
+    assert "violation" in staged.message
     model = four_bar()
     open_chain = da.dmoc(model, start={"q": [1.2, 0.0, 0.0], "v": [0, 0, 0]}, steps=5, time=1)
     assert open_chain.status == "infeasible"

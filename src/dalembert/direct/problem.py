@@ -572,6 +572,8 @@ def _first_guess(
         if values.ndim != 2 or values.shape[1] != m.nq or len(values) < 2:
             raise ValueError(f"guess: expected a motion or q of shape (n, {m.nq}), got {values.shape}")
         q = interpolate(np.linspace(0, 1, len(values)), values, nodes)
+    if m.nc and not hasattr(guess, "t"):
+        lam = _holding(problem, q, span / N)
     if not all(np.all(np.isfinite(x)) for x in (q, second, u, lam)):
         raise ValueError("guess: values must be finite")
     if problem.method == "velocity":
@@ -582,6 +584,16 @@ def _first_guess(
     if layout.tau.size:
         z[layout.tau[:, 0]] = middles
     return z, warm
+
+
+def _holding(problem: _Problem, q: Array, h: float) -> Array:
+    """Multipliers (N, nc) that best hold the weight at each configuration: with none, strings would carry no force."""
+    m, mech = problem.model, problem.mechanics
+    rest = np.zeros((m.nq, len(q) - 1))
+    weight = h * np.array(mech.lq.map(len(q) - 1)(q[:-1].T, rest)).T
+    jacobians = np.array(mech.dh.map(len(q) - 1)(q[:-1].T)).reshape(m.nc, len(q) - 1, m.nq)
+    pairs = zip(jacobians.transpose(1, 0, 2), weight, strict=True)
+    return np.array([np.linalg.lstsq(c[:, : m.nd].T, w, rcond=None)[0] for c, w in pairs])
 
 
 def _too_coarse(m: Model, q: Array) -> str:

@@ -214,7 +214,7 @@ class Transcription:
         """fatrop wants fixed unknowns as equations of their stage."""
         fixed = np.flatnonzero(self.low == self.high)
         value = self.low[fixed][:, None]
-        self.equations("fixed value", lambda z: z, fixed[:, None], self.layout.stage[fixed], low=value, high=value)
+        self.equations("prescribed value", lambda z: z, fixed[:, None], self.layout.stage[fixed], low=value, high=value)
         self.low[fixed], self.high[fixed] = -np.inf, np.inf
 
     def _assemble(self) -> tuple[Program, Array, Array, list[tuple[str, int]], dict[str, Any]]:
@@ -313,7 +313,7 @@ def _status(stats: dict[str, Any], violation: float) -> tuple[str, str]:
         return _IPOPT[name]
     if stats.get("success") and violation < 1e-5:
         return "solved", "converged"
-    return "failed", f"the solver stopped ({name or 'no reason given'})"
+    return "failed", f"the solver stopped without converging (its code: {name or 'none'})"
 
 
 def interpolate(t: Array, values: Array, at: Array) -> Array:
