@@ -80,7 +80,7 @@ def simulate_continuous(
     states = [full(time, y) for time, y in zip(solution.t, solution.y.T, strict=True)]
     qs = np.array([s[0] for s in states]).reshape(-1, nq)
     p = np.array([c.first(np.ascontiguousarray(a), np.ascontiguousarray(b))[1][:nd] for a, b, _ in states])
-    us = np.array([inputs(time) for time in solution.t[:-1]]).reshape(-1, model.nu)
+    us = np.array([inputs(time) for time in solution.t[:-1]]).reshape(len(solution.t) - 1, model.nu)
     n = len(qs) - 1
     traj = Trajectory(model, solution.t, qs, p, us, qs[1:, nd:], np.zeros((n, model.nc)), np.zeros(n, dtype=np.int64))
     if not solution.success:
