@@ -159,8 +159,8 @@ def main() -> None:
 
     out.mkdir(parents=True, exist_ok=True)
     with style():
-        figure = plt.figure(figsize=(11, 8), layout="constrained")
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 2.6))
+        figure = plt.figure(figsize=(11, 7.4), layout="constrained")
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 4))
         shoulder = m.position("collarbone", (0.1, 0, 0))
         elbow = m.position("upper arm", (0.15, 0, 0))
         end = m.position("forearm", hand)

@@ -114,6 +114,18 @@ def test_null_space_matrix_spans_the_null_space_of_the_constraint_jacobian(syste
     assert np.linalg.matrix_rank(G) == system.m
 
 
+def test_inward_sweep_equals_the_matrix(system, q):
+    k = kernels(system)
+    v = np.random.default_rng(10).normal(size=system.n)
+    P = dense(k.nullspace(q))
+    assert np.abs(flat(k.momentum(q, v)) - P.T @ system.mass_matrix @ v).max() < 1e-11
+    q1, tau = flat(k.advance(np.full(system.nd, 0.1), q)), np.linspace(-1, 1, system.nu)
+    minus, plus = k.legendre(q, q1, tau, 0.01)
+    a, b = k.reduced(q, q1, tau, 0.01)
+    assert np.abs(flat(a) - P.T @ flat(minus)).max() < 1e-10
+    assert np.abs(flat(b) - dense(k.nullspace(q1)).T @ flat(plus)).max() < 1e-10
+
+
 def test_coordinates_invert_the_absolute_map(system):
     u = np.random.default_rng(9).normal(size=system.nd) * 0.6
     assert np.abs(coordinates(system, configuration(system, u)) - u).max() < 1e-12

@@ -262,6 +262,52 @@ def nullspace(system: MultibodySystem, q: SX) -> SX:
     return _internal(system, q) @ _reach(system, q)
 
 
+def project(system: MultibodySystem, q: SX, x: SX, load: SX = None) -> SX:
+    """P(q)^T x, (nd,), plus the effect of wrenches `load` (6 nb,) on the bodies, by one inward sweep.
+
+    The same as with the matrix, in a number of operations that grows with the number of bodies and not with its square;
+    the derivatives of the transcription are short because of it.
+    """
+    import casadi as ca
+
+    forces, torques = [], []
+    for i in range(len(system.bodies)):
+        _, r = _split(system, q, i)
+        part = ca.reshape(x[12 * i : 12 * i + 12], 3, 4)
+        forces.append(part[:, 0] + (load[6 * i : 6 * i + 3] if load is not None else 0))
+        spin = sum(ca.cross(r[:, k], part[:, k + 1]) for k in range(3))
+        torques.append(spin + (load[6 * i + 3 : 6 * i + 6] if load is not None else 0))
+    out = ca.SX(system.nd, 1)
+    slices = system.joint_slices()
+    for i in reversed(range(len(system.bodies))):
+        joint, where, p = system.joints[i], slices[i], system.parents[i]
+        if joint.kind == "free":
+            out[where] = ca.vertcat(forces[i], torques[i])
+            continue
+        geo = geometry(system, i)
+        x2, r2 = _split(system, q, i)
+        x1, r1 = _split(system, q, p)
+        rho2 = r2 @ ca.DM(geo.rho2)
+        about = torques[i] - ca.cross(rho2, forces[i])  # moment about the joint
+        parts, carried, kept = [], forces[i], about
+        if joint.slides:
+            axes = r1 @ ca.DM(_slide_axes(joint, geo.triad1))
+            parts.append(axes.T @ forces[i])
+            carried = forces[i] - axes @ parts[0]
+        if joint.turns == "xyz":
+            parts.append(about)
+            kept = ca.SX(3, 1)
+        elif joint.turns == "n":
+            n = r1 @ ca.DM(geo.triad1[:, 2])
+            parts.append(ca.dot(n, about))
+            kept = about - n * parts[-1]
+        out[where] = ca.vertcat(*parts)
+        if p >= 0:
+            torques[p] = torques[p] + kept + ca.cross(x2 + rho2 - x1, forces[i])
+            forces[p] = forces[p] + carried
+    return out
+
+
 def wrenches(system: MultibodySystem, q: SX) -> SX:
     """Last matrix of (42): force at the centre of mass and torque on every body per joint force, (6 nb, nu)."""
     import casadi as ca
@@ -441,11 +487,12 @@ class Kernels:
         minus = kinetic + mid - 0.5 * h * (actuation(system, q) @ tau)
         plus = kinetic - mid + 0.5 * h * (actuation(system, q1) @ tau)
         self.legendre = ca.Function("legendre", [q, q1, tau, h], [minus, plus])
-        P1 = nullspace(system, q1)
-        self.reduced = ca.Function("reduced", [q, q1, tau, h], [P.T @ minus, P1.T @ plus])
+        # Reduced, with the wrenches of the joint forces put straight on the bodies: P_int'f = C tau (31)
+        reduced_minus = project(system, q, kinetic + mid, -0.5 * h * (wrenches(system, q) @ tau))
+        reduced_plus = project(system, q1, kinetic - mid, 0.5 * h * (wrenches(system, q1) @ tau))
+        self.reduced = ca.Function("reduced", [q, q1, tau, h], [reduced_minus, reduced_plus])
         # One step of (13): the momentum at the left node must equal p
-        following = advance(system, du, q)
-        left = ca.substitute(P.T @ minus, q1, following) - p
+        left = ca.substitute(reduced_minus, q1, advance(system, du, q)) - p
         self.newton = ca.Function("newton", [du, q, p, tau, h], [left, ca.jacobian(left, du)])
         # One step of (10) with multipliers: unknowns (q1, lam)
         full = ca.vertcat(minus + h * (G.T @ lam) - pn, ca.substitute(g, q, q1))
@@ -454,7 +501,7 @@ class Kernels:
             "newton_multiplier", [unknown, q, pn, tau, h], [full, ca.jacobian(full, unknown)]
         )
         self.reduced_mass = ca.Function("reduced_mass", [q], [P.T @ mass @ P])
-        self.momentum = ca.Function("momentum", [q, v], [P.T @ mass @ v])
+        self.momentum = ca.Function("momentum", [q, v], [project(system, q, mass @ v)])
 
     @cached_property
     def velocity(self) -> Any:
