@@ -49,7 +49,7 @@ def main() -> None:
 
     model, start = device()
     q0 = closed(model, start, J=start[model.index("J")])
-    q1 = closed(model, q0, J=q0[model.index("J")] + 0.6, K=q0[model.index("K")] + 0.1, A=q0[model.index("A")] + 0.3)
+    q1 = closed(model, q0, J=q0[model.index("J")] + 0.5, K=q0[model.index("K")], A=q0[model.index("A")] + 0.4)
     plan = plan_motion(model, q0, q1)
     print(plan)
     print(f"largest constraint violation {np.abs(plan.trajectory.constraint_violation()).max():.1e}")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelError
+from ..errors import ConvergenceError, ModelError
 from ..model.model import Model
 from .collocation import hamiltonian_midpoint, velocity_midpoint
 from .mechanics import Mechanics, Moment
@@ -553,6 +553,8 @@ def _first_guess(
             b[i] = a[i] + shift if np.isnan(b[i]) else b[i]
         a, b = np.nan_to_num(np.where(np.isnan(a), b, a)), np.nan_to_num(np.where(np.isnan(b), a, b))
         q = a + nodes[:, None] * (b - a)
+        if m.nc:
+            q[1:-1] = _closest(problem, q[1:-1])
     elif hasattr(guess, "q") and hasattr(guess, "t"):
         if guess.q.shape[1] != m.nq or guess.u.shape[1] != m.nu:
             raise ValueError(f"guess: the motion has {guess.q.shape[1]} variables and {guess.u.shape[1]} inputs")
@@ -584,6 +586,19 @@ def _first_guess(
     if layout.tau.size:
         z[layout.tau[:, 0]] = middles
     return z, warm
+
+
+def _closest(problem: _Problem, q: Array) -> Array:
+    """Configurations (n, nq) moved onto the constraints where that is possible."""
+    from ..mechanics import satisfy_constraints
+
+    closest = q.copy()
+    for k, row in enumerate(q):
+        try:
+            closest[k] = satisfy_constraints(problem.model, row, fixed=problem.model.kinematic)
+        except ConvergenceError:
+            continue
+    return closest
 
 
 def _holding(problem: _Problem, q: Array, h: float) -> Array:
