@@ -1,0 +1,825 @@
+"""System: a mutable mechanical system with a current state, as trep has it.
+
+Frames, variables and elements are plain objects; the immutable dalembert Model behind them is built when a number is
+asked for, and again after anything changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ConvergenceError
+from ..model.model import Model, _nearest
+from .component import number
+from .config import Config
+from .constraint import Constraint
+from .dynamics import Derivatives, Dynamics
+from .finput import Input
+from .force import Force
+from .frame import Frame
+from .potential import Potential
+from .translation import Kinematics, Translation, translate
+
+Array = NDArray[np.float64]
+
+
+class System:
+    """A mechanical system: frames, variables, potentials, forces, constraints, and a state (t, q, dq, ddq, u).
+
+    >>> import dalembert.trep as trep
+    >>> system = trep.System()
+    >>> system.import_frames([trep.rz("theta"), [trep.ty(-1.0, name="bob", mass=1.0)]])
+    >>> gravity = trep.potentials.Gravity(system, (0, -9.8, 0))
+    >>> system.q = {"theta": 0.5}
+    >>> system.f().round(6)
+    array([-4.69837])
+    """
+
+    def __init__(self) -> None:
+        self._version = 0  # counts changes of the structure or of parameters
+        self._memo: dict[Any, Any] = {}  # what was computed at the current state
+        self._points: dict[Any, Any] = {}  # what was built for the current version
+        self._held = 0
+        self._waiting = False
+        self._callbacks: list[Callable[[], Any]] = []
+        self._dynamic: list[Config] = []
+        self._kinematic: list[Config] = []
+        self._inputs: list[Input] = []
+        self._potentials: list[Potential] = []
+        self._forces: list[Force] = []
+        self._constraints: list[Constraint] = []
+        self._q = np.zeros(0)
+        self._dq = np.zeros(0)
+        self._ddq = np.zeros(0)
+        self._u = np.zeros(0)
+        self._t = 0.0
+        self._world = Frame._world(self)
+
+    def __repr__(self) -> str:
+        return f"<System {self.nQd} dynamic, {self.nQk} kinematic, {self.nu} inputs, {self.nc} constraints>"
+
+    # ---- changes
+
+    def _changed(self) -> None:
+        """The description changed: forget everything built from it, tell the listeners."""
+        self._version += 1
+        self._memo, self._points = {}, {}
+        if self._held:
+            self._waiting = True
+        else:
+            for function in tuple(self._callbacks):
+                function()
+
+    def _moved(self) -> None:
+        """The state changed."""
+        self._memo = {}
+
+    def add_structure_changed_func(self, function: Callable[[], Any]) -> None:
+        """Call a function whenever frames, variables, elements or their parameters change."""
+        if not callable(function):
+            raise TypeError("a function is needed")
+        self._callbacks.append(function)
+
+    def hold_structure_changes(self) -> None:
+        """Wait with the calls of structure-changed functions until `resume_structure_changes`."""
+        self._held += 1
+
+    def resume_structure_changes(self) -> None:
+        """End a hold; the functions are called once if anything changed."""
+        if not self._held:
+            raise RuntimeError("resume_structure_changes() without hold_structure_changes()")
+        self._held -= 1
+        if not self._held and self._waiting:
+            self._waiting = False
+            for function in tuple(self._callbacks):
+                function()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Structure-changed functions wait; an error takes back everything that was added."""
+        lists = (self._dynamic, self._kinematic, self._inputs, self._potentials, self._forces, self._constraints)
+        kept = [list(x) for x in lists]
+        state = [x.copy() for x in (self._q, self._dq, self._ddq, self._u)]
+        children = [(f, list(f._children)) for f in self.frames]
+        drivers = [(u, u._force) for u in self._inputs]
+        self.hold_structure_changes()
+        try:
+            yield
+        except BaseException:
+            for now, before in zip(lists, kept, strict=True):
+                now[:] = before  # type: ignore[assignment]
+            for frame, before_children in children:
+                frame._children[:] = before_children
+            for u, force in drivers:
+                u._force = force
+            self._q, self._dq, self._ddq, self._u = state
+            self._number()
+            self._changed()
+            raise
+        finally:
+            self.resume_structure_changes()
+
+    def _number(self) -> None:
+        for i, config in enumerate(self.configs):
+            config._index = i
+        for i, u in enumerate(self._inputs):
+            u._index = i
+
+    def _add_config(self, config: Config) -> None:
+        if config.name is not None and any(c.name == config.name for c in self.configs):
+            raise ValueError(f"there is already a configuration variable called {config.name!r}")
+        at = self.nQ if config.kinematic else self.nQd
+        (self._kinematic if config.kinematic else self._dynamic).append(config)
+        self._q, self._dq, self._ddq = (np.insert(x, at, 0.0) for x in (self._q, self._dq, self._ddq))
+        self._number()
+        self._changed()
+
+    def _add_input(self, u: Input) -> None:
+        if u.name is not None and any(x.name == u.name for x in self._inputs):
+            raise ValueError(f"there is already an input called {u.name!r}")
+        self._inputs.append(u)
+        self._u = np.append(self._u, 0.0)
+        self._number()
+        self._changed()
+
+    def _add_element(self, element: Any) -> None:
+        kinds: Any = ((Potential, self._potentials), (Force, self._forces), (Constraint, self._constraints))
+        for kind, found in kinds:
+            if isinstance(element, kind):
+                found.append(element)
+        self._changed()
+
+    # ---- parts
+
+    @property
+    def world_frame(self) -> Frame:
+        """The root of the tree."""
+        return self._world
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """All frames, the world first, parents before children."""
+        found = self._points.get("frames")
+        if found is None:
+            found = self._points["frames"] = tuple(self._world.flatten_tree())
+        return found  # type: ignore[no-any-return]
+
+    @property
+    def configs(self) -> tuple[Config, ...]:
+        """All variables: dynamic, then kinematic."""
+        found = self._points.get("configs")
+        if found is None:
+            found = self._points["configs"] = (*self._dynamic, *self._kinematic)
+        return found  # type: ignore[no-any-return]
+
+    @property
+    def dyn_configs(self) -> tuple[Config, ...]:
+        """Dynamic variables in the order of their creation."""
+        return tuple(self._dynamic)
+
+    @property
+    def kin_configs(self) -> tuple[Config, ...]:
+        """Kinematic variables in the order of their creation."""
+        return tuple(self._kinematic)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Force inputs."""
+        return tuple(self._inputs)
+
+    @property
+    def potentials(self) -> tuple[Potential, ...]:
+        """Potentials."""
+        return tuple(self._potentials)
+
+    @property
+    def forces(self) -> tuple[Force, ...]:
+        """Forces."""
+        return tuple(self._forces)
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Constraints."""
+        return tuple(self._constraints)
+
+    @property
+    def masses(self) -> tuple[Frame, ...]:
+        """Frames with a mass or an inertia."""
+        return tuple(f for f in self.frames if any(f._inertia))
+
+    @property
+    def nQ(self) -> int:
+        """Number of variables."""
+        return len(self._dynamic) + len(self._kinematic)
+
+    @property
+    def nQd(self) -> int:
+        """Number of dynamic variables."""
+        return len(self._dynamic)
+
+    @property
+    def nQk(self) -> int:
+        """Number of kinematic variables."""
+        return len(self._kinematic)
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs."""
+        return len(self._inputs)
+
+    @property
+    def nc(self) -> int:
+        """Number of constraints."""
+        return len(self._constraints)
+
+    def _find(self, identifier: Any, kind: type, parts: Sequence[Any], what: str) -> Any:
+        if isinstance(identifier, kind):
+            if identifier.system is not self:  # type: ignore[attr-defined]
+                raise ValueError(f"{what} {identifier.name!r} belongs to another system")  # type: ignore[attr-defined]
+            return identifier
+        if isinstance(identifier, str):
+            for part in parts:
+                if part.name == identifier:
+                    return part
+            known = [p.name for p in parts if p.name is not None]
+            raise KeyError(f"no {what} is called {identifier!r}{_nearest(identifier, known)}")
+        if isinstance(identifier, (int, np.integer)) and not isinstance(identifier, bool):
+            return parts[int(identifier)]
+        raise TypeError(f"a {what} is given by object, name or index, not {identifier!r}")
+
+    def get_frame(self, identifier: Any) -> Frame:
+        """A frame by object, name or index."""
+        return self._find(identifier, Frame, self.frames, "frame")  # type: ignore[no-any-return]
+
+    def get_config(self, identifier: Any) -> Config:
+        """A variable by object, name or index."""
+        return self._find(identifier, Config, self.configs, "configuration variable")  # type: ignore[no-any-return]
+
+    def get_input(self, identifier: Any) -> Input:
+        """An input by object, name or index."""
+        return self._find(identifier, Input, self._inputs, "input")  # type: ignore[no-any-return]
+
+    def get_potential(self, identifier: Any) -> Potential:
+        """A potential by object, name or index."""
+        return self._find(identifier, Potential, self._potentials, "potential")  # type: ignore[no-any-return]
+
+    def get_force(self, identifier: Any) -> Force:
+        """A force by object, name or index."""
+        return self._find(identifier, Force, self._forces, "force")  # type: ignore[no-any-return]
+
+    def get_constraint(self, identifier: Any) -> Constraint:
+        """A constraint by object, name or index."""
+        return self._find(identifier, Constraint, self._constraints, "constraint")  # type: ignore[no-any-return]
+
+    def _config_index(self, q: Any) -> int:
+        return self.get_config(q)._index
+
+    def _input_index(self, u: Any) -> int:
+        return self.get_input(u)._index
+
+    def import_frames(self, children: Sequence[Any]) -> None:
+        """Add frames below the world; see `Frame.import_frames`."""
+        self._world.import_frames(children)
+
+    def export_frames(self, system_name: str = "system", frames_name: str = "frames", tab_size: int = 4) -> str:
+        """Python source that defines this system's frames."""
+        body = ",\n".join(f.export_frames(1, tab_size) for f in self._world.children)
+        return f"{frames_name} = [\n{body}\n]\n{system_name}.import_frames({frames_name})\n"
+
+    # ---- the model behind it
+
+    @property
+    def model(self) -> Model:
+        """The dalembert Model of the system as it is now, for everything that dalembert offers beyond trep."""
+        dynamics = self._dynamics()
+        if dynamics.user:
+            raise NotImplementedError("elements written in Python have no dalembert Model; use da.Potential, da.Force, ...")
+        return dynamics.model
+
+    def _dynamics(self) -> Dynamics:
+        found = self._points.get("dynamics")
+        if found is None:
+            found = self._points["dynamics"] = Dynamics(self)
+        return found  # type: ignore[no-any-return]
+
+    def _point(self, element: Any = None) -> Translation:
+        """The model with all variables dynamic and one element, or none."""
+        key = ("point", id(element))
+        if key not in self._points:
+            self._points[key] = translate(self, [] if element is None else [element], point=True)
+        return self._points[key]  # type: ignore[no-any-return]
+
+    def _symbolic(self, translation: Translation) -> Derivatives:
+        key = ("symbolic", id(translation))
+        if key not in self._points:
+            self._points[key] = Derivatives(translation)
+        return self._points[key]  # type: ignore[no-any-return]
+
+    def _kinematics(self) -> Kinematics:
+        found = self._memo.get("kinematics")
+        if found is None:
+            found = self._memo["kinematics"] = Kinematics(self._point(), self._q)
+        return found  # type: ignore[no-any-return]
+
+    def _keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+    # ---- state
+
+    @property
+    def t(self) -> float:
+        """Time."""
+        return self._t
+
+    @t.setter
+    def t(self, value: float) -> None:
+        self._t = number(value, "t")
+        self._moved()
+
+    def _write(self, array: Array, value: Any, parts: Sequence[Any], what: str) -> None:
+        """Numbers into a part of the state: one for all, a list, or a dictionary by name."""
+        new = array.copy()
+        if isinstance(value, Mapping):
+            get = self.get_input if what == "u" else self.get_config
+            for key, x in value.items():
+                part = get(key)
+                if part not in parts:
+                    raise KeyError(f"{part.name!r} is no part of {what}")
+                new[parts.index(part)] = number(x, f"{what} of {part.name!r}")
+        elif np.ndim(value) == 0:
+            new[:] = number(value, what)
+        else:
+            row = np.asarray(value, dtype=float)
+            if row.shape != new.shape:
+                raise ValueError(f"{what} has {row.size} numbers, but {new.size} are needed (a dictionary sets some of them)")
+            new[:] = row
+        if not np.isfinite(new).all():
+            bad = parts[int(np.flatnonzero(~np.isfinite(new))[0])]
+            raise ValueError(f"{what} of {bad.name!r} is not finite")
+        array[:] = new
+        self._moved()
+
+    @property
+    def q(self) -> Array:
+        """Values of all variables; set by a list, a number for all, or a dictionary by name (others unchanged)."""
+        return self._q.copy()
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        self._write(self._q, value, self.configs, "q")
+
+    @property
+    def dq(self) -> Array:
+        """Velocities of all variables."""
+        return self._dq.copy()
+
+    @dq.setter
+    def dq(self, value: Any) -> None:
+        self._write(self._dq, value, self.configs, "dq")
+
+    @property
+    def ddq(self) -> Array:
+        """Accelerations of all variables."""
+        return self._ddq.copy()
+
+    @ddq.setter
+    def ddq(self, value: Any) -> None:
+        self._write(self._ddq, value, self.configs, "ddq")
+
+    @property
+    def qd(self) -> Array:
+        """Values of the dynamic variables."""
+        return self._q[: self.nQd].copy()
+
+    @qd.setter
+    def qd(self, value: Any) -> None:
+        self._write(self._q[: self.nQd], value, self._dynamic, "qd")
+
+    @property
+    def dqd(self) -> Array:
+        """Velocities of the dynamic variables."""
+        return self._dq[: self.nQd].copy()
+
+    @dqd.setter
+    def dqd(self, value: Any) -> None:
+        self._write(self._dq[: self.nQd], value, self._dynamic, "dqd")
+
+    @property
+    def ddqd(self) -> Array:
+        """Accelerations of the dynamic variables, as `f` found them last."""
+        return self._ddq[: self.nQd].copy()
+
+    @ddqd.setter
+    def ddqd(self, value: Any) -> None:
+        self._write(self._ddq[: self.nQd], value, self._dynamic, "ddqd")
+
+    @property
+    def qk(self) -> Array:
+        """Values of the kinematic variables."""
+        return self._q[self.nQd :].copy()
+
+    @qk.setter
+    def qk(self, value: Any) -> None:
+        self._write(self._q[self.nQd :], value, self._kinematic, "qk")
+
+    @property
+    def dqk(self) -> Array:
+        """Velocities of the kinematic variables."""
+        return self._dq[self.nQd :].copy()
+
+    @dqk.setter
+    def dqk(self, value: Any) -> None:
+        self._write(self._dq[self.nQd :], value, self._kinematic, "dqk")
+
+    @property
+    def ddqk(self) -> Array:
+        """Accelerations of the kinematic variables."""
+        return self._ddq[self.nQd :].copy()
+
+    @ddqk.setter
+    def ddqk(self, value: Any) -> None:
+        self._write(self._ddq[self.nQd :], value, self._kinematic, "ddqk")
+
+    @property
+    def u(self) -> Array:
+        """Inputs."""
+        return self._u.copy()
+
+    @u.setter
+    def u(self, value: Any) -> None:
+        self._write(self._u, value, self._inputs, "u")
+
+    def set_state(self, q: Any = None, dq: Any = None, u: Any = None, ddqk: Any = None, t: Any = None) -> None:
+        """Set several parts of the state at once; None leaves a part as it is."""
+        for name, value in (("q", q), ("dq", dq), ("u", u), ("ddqk", ddqk), ("t", t)):
+            if value is not None:
+                setattr(self, name, value)
+
+    # ---- constraints and equilibria
+
+    def _held_names(self, keep_kinematic: bool, constant: Any) -> list[Config]:
+        held = [self.get_config(q) for q in (constant or ())]
+        return held + [q for q in self._kinematic if keep_kinematic and q not in held]
+
+    def satisfy_constraints(
+        self,
+        tolerance: float = 1e-10,
+        verbose: bool = False,
+        keep_kinematic: bool = False,
+        constant_q_list: Any = None,
+    ) -> Array:
+        """Move q to a near configuration with h(q) = 0 and return it; `constant_q_list` and, with keep_kinematic, the
+        kinematic variables stay. Raises ConvergenceError and leaves q as it was when there is none."""
+        held = self._held_names(keep_kinematic, constant_q_list)
+        dynamics = self._dynamics()
+        if not dynamics.user:
+            from ..mechanics import satisfy_constraints
+
+            names = [dynamics.map.names.config(c) for c in held]
+            x = satisfy_constraints(dynamics.model, self._q[dynamics.q], fixed=names, keep_kinematic=False)
+            self.q = x[dynamics.inverse]
+            return self.q
+        free = [c.index for c in self.configs if c not in held]
+        x = self._q.copy()
+        for _ in range(100):
+            h, slope = dynamics.constraints(x)
+            if not h.size or np.abs(h).max() < 1e-12 * (1 + np.abs(slope).max()):
+                self.q = x
+                return self.q
+            x[free] -= np.linalg.lstsq(slope[:, free], h, rcond=1e-12)[0]
+        if np.abs(h).max() < tolerance:
+            self.q = x
+            return self.q
+        raise ConvergenceError("no configuration satisfies the constraints", residual=float(np.abs(h).max()), state=x)
+
+    def minimize_potential_energy(
+        self,
+        tolerance: float = 1e-10,
+        verbose: bool = False,
+        keep_kinematic: bool = False,
+        constant_q_list: Any = None,
+    ) -> Array:
+        """Move q to a near minimum of the potential energy under the constraints, with dq = 0, and return it."""
+        held = self._held_names(keep_kinematic, constant_q_list)
+        dynamics = self._dynamics()
+        if not dynamics.user:
+            from ..mechanics import equilibrium
+
+            point = translate(self, [*self._potentials, *self._constraints], point=True)
+            names = [point.names.config(c) for c in held]
+            x = np.empty(self.nQ)
+            x[point.q] = equilibrium(point.model, self._q[point.q], fixed=names, tolerance=tolerance)
+        else:
+            x = self._minimize(dynamics, held, tolerance)
+        self.q, self.dq = x, 0.0
+        return self.q
+
+    def _minimize(self, dynamics: Dynamics, held: list[Config], tolerance: float) -> Array:
+        from scipy.optimize import minimize
+
+        free = [c.index for c in self.configs if c not in held]
+        start, rest = self._q.copy(), np.zeros(self.nQ)
+
+        def full(y: Array) -> Array:
+            x = start.copy()
+            x[free] = y
+            return x
+
+        conditions = {
+            "type": "eq",
+            "fun": lambda y: dynamics.constraints(full(y))[0],
+            "jac": lambda y: dynamics.constraints(full(y))[1][:, free],
+        }
+        found = minimize(
+            lambda y: dynamics.energy(full(y), rest)[1],
+            start[free],
+            jac=lambda y: -dynamics.first(full(y), rest)[0][free],
+            method="SLSQP",
+            constraints=[conditions] if self.nc else [],
+            options={"ftol": tolerance * 1e-3, "maxiter": 1000},
+        )
+        if not found.success:
+            raise ConvergenceError(f"no minimum of the potential energy found: {found.message}", state=full(found.x))
+        return full(found.x)
+
+    # ---- the Lagrangian
+
+    def total_energy(self) -> float:
+        """Kinetic plus potential energy."""
+        return sum(self._keep("energy", lambda: self._dynamics().energy(self._q, self._dq)))
+
+    def L(self) -> float:
+        """Kinetic minus potential energy."""
+        t, v = self._keep("energy", lambda: self._dynamics().energy(self._q, self._dq))
+        return float(t - v)
+
+    def _index(self, q: Any) -> Any:
+        return slice(None) if q is None else self._config_index(q)
+
+    def _first(self) -> Any:
+        return self._keep("L1", lambda: self._dynamics().first(self._q, self._dq))
+
+    def _second(self) -> Any:
+        return self._keep("L2", lambda: self._dynamics().second(self._q, self._dq))
+
+    def _third(self, q: Any) -> Any:
+        """Derivatives of `_second` by variable q."""
+        i = self._config_index(q)
+        return self._keep(("L3", i), lambda: self._dynamics().third(self._q, self._dq, i))
+
+    def L_dq(self, q1: Any = None) -> Any:
+        """dL/dq1."""
+        return _plain(self._first()[0][self._index(q1)])
+
+    def L_ddq(self, dq1: Any = None) -> Any:
+        """dL/ddq1."""
+        return _plain(self._first()[1][self._index(dq1)])
+
+    def L_dqdq(self, q1: Any = None, q2: Any = None) -> Any:
+        """d2L/dq1 dq2."""
+        return _plain(self._second()[0][self._index(q1), self._index(q2)])
+
+    def L_ddqdq(self, dq1: Any = None, q2: Any = None) -> Any:
+        """d2L/ddq1 dq2."""
+        return _plain(self._second()[1].T[self._index(dq1), self._index(q2)])
+
+    def L_ddqddq(self, dq1: Any = None, dq2: Any = None) -> Any:
+        """d2L/ddq1 ddq2."""
+        return _plain(self._second()[2][self._index(dq1), self._index(dq2)])
+
+    def L_dqdqdq(self, q1: Any, q2: Any = None, q3: Any = None) -> Any:
+        """d3L/dq1 dq2 dq3."""
+        return _plain(self._third(q1)[0][self._index(q2), self._index(q3)])
+
+    def L_ddqdqdq(self, dq1: Any, q2: Any, q3: Any = None) -> Any:
+        """d3L/ddq1 dq2 dq3."""
+        return _plain(self._third(q2)[1].T[self._index(dq1), self._index(q3)])
+
+    def L_ddqddqdq(self, dq1: Any, dq2: Any, q3: Any) -> Any:
+        """d3L/ddq1 ddq2 dq3."""
+        return _plain(self._third(q3)[2][self._index(dq1), self._index(dq2)])
+
+    def _fourth(self, velocities: Sequence[Any], variables: Sequence[Any]) -> float:
+        # a user potential has no velocity in it: the core's model is all that these derivatives see
+        translation = self._dynamics().map
+        name = [[translation.names.config(self.get_config(q)) for q in part] for part in (variables, velocities)]
+        return self._symbolic(translation).derivative("L", *name)
+
+    def L_ddqdqdqdq(self, dq1: Any, q2: Any, q3: Any, q4: Any) -> float:
+        """d4L/ddq1 dq2 dq3 dq4."""
+        return self._fourth([dq1], [q2, q3, q4])
+
+    def L_ddqddqdqdq(self, dq1: Any, dq2: Any, q3: Any, q4: Any) -> float:
+        """d4L/ddq1 ddq2 dq3 dq4."""
+        return self._fourth([dq1, dq2], [q3, q4])
+
+    # ---- continuous dynamics: (ddq of dynamic variables; lambda) and derivatives by (q, dq, u, ddqk)
+
+    def _rates(self, order: int) -> Any:
+        def make() -> Any:
+            k = self._ddq[self.nQd :]
+            found = self._dynamics().acceleration(self._q, self._dq, self._u, k, self._t, order)
+            self._ddq[: self.nQd] = found[0][: self.nQd]
+            return found
+
+        for higher in range(order, 3):
+            if ("f", higher) in self._memo:
+                return self._memo["f", higher]
+        return self._keep(("f", order), make)
+
+    def _rows(self, kind: str, part: Any) -> Any:
+        """Rows of (ddq; lambda): of a variable or constraint, or all of a kind."""
+        nd = self.nQd
+        if kind == "f":
+            if part is None:
+                return slice(0, nd)
+            q = self.get_config(part)
+            if q.kinematic:
+                raise ValueError(f"{q.name!r} is kinematic: its acceleration is given, not computed")
+            return q._index
+        if part is None:
+            return slice(nd, None)
+        return nd + self.get_constraint(part).index
+
+    def _columns(self, kind: str, part: Any) -> Any:
+        nq, nu = self.nQ, self.nu
+        if kind == "u":
+            start, count = 2 * nq, nu
+            at = None if part is None else self._input_index(part)
+        elif kind == "k":
+            start, count = 2 * nq + nu, self.nQk
+            at = None if part is None else self.get_config(part).k_index
+            if at == -1:
+                raise ValueError(f"{self.get_config(part).name!r} is no kinematic variable")
+        else:
+            start, count = (0 if kind == "q" else nq), nq
+            at = None if part is None else self._config_index(part)
+        return slice(start, start + count) if at is None else start + at
+
+    def _d1(self, kind: str, row: Any, by: str, part: Any) -> Any:
+        return _plain(self._rates(1)[1][self._rows(kind, row), self._columns(by, part)])
+
+    def _d2(self, kind: str, row: Any, by1: str, part1: Any, by2: str, part2: Any) -> Any:
+        # [in1, in2, out], as trep has it
+        table = self._rates(2)[2].transpose(1, 2, 0)
+        return _plain(table[self._columns(by1, part1)][..., self._columns(by2, part2), :][..., self._rows(kind, row)])
+
+    def f(self, q: Any = None) -> Any:
+        """Accelerations of the dynamic variables (or of one), also written to `ddqd`."""
+        return _plain(self._rates(0)[0][self._rows("f", q)])
+
+    def f_dq(self, q: Any = None, q1: Any = None) -> Any:
+        """df/dq1, [out, in]."""
+        return self._d1("f", q, "q", q1)
+
+    def f_ddq(self, q: Any = None, dq1: Any = None) -> Any:
+        """df/ddq1."""
+        return self._d1("f", q, "v", dq1)
+
+    def f_dddk(self, q: Any = None, k1: Any = None) -> Any:
+        """df by the acceleration of a kinematic variable."""
+        return self._d1("f", q, "k", k1)
+
+    def f_du(self, q: Any = None, u1: Any = None) -> Any:
+        """df/du1."""
+        return self._d1("f", q, "u", u1)
+
+    def f_dqdq(self, q: Any = None, q1: Any = None, q2: Any = None) -> Any:
+        """d2f/dq1 dq2, [in1, in2, out]."""
+        return self._d2("f", q, "q", q1, "q", q2)
+
+    def f_ddqdq(self, q: Any = None, dq1: Any = None, q2: Any = None) -> Any:
+        """d2f/ddq1 dq2."""
+        return self._d2("f", q, "v", dq1, "q", q2)
+
+    def f_ddqddq(self, q: Any = None, dq1: Any = None, dq2: Any = None) -> Any:
+        """d2f/ddq1 ddq2."""
+        return self._d2("f", q, "v", dq1, "v", dq2)
+
+    def f_dddkdq(self, q: Any = None, k1: Any = None, q2: Any = None) -> Any:
+        """d2f by a kinematic acceleration and q2."""
+        return self._d2("f", q, "k", k1, "q", q2)
+
+    def f_dudq(self, q: Any = None, u1: Any = None, q2: Any = None) -> Any:
+        """d2f/du1 dq2."""
+        return self._d2("f", q, "u", u1, "q", q2)
+
+    def f_duddq(self, q: Any = None, u1: Any = None, dq2: Any = None) -> Any:
+        """d2f/du1 ddq2."""
+        return self._d2("f", q, "u", u1, "v", dq2)
+
+    def f_dudu(self, q: Any = None, u1: Any = None, u2: Any = None) -> Any:
+        """d2f/du1 du2."""
+        return self._d2("f", q, "u", u1, "u", u2)
+
+    def lambda_(self, constraint: Any = None) -> Any:
+        """Constraint forces: d/dt L_dq - L_q = F + Dh^T lambda."""
+        return _plain(self._rates(0)[0][self._rows("lambda", constraint)])
+
+    def lambda_dq(self, constraint: Any = None, q1: Any = None) -> Any:
+        """dlambda/dq1."""
+        return self._d1("lambda", constraint, "q", q1)
+
+    def lambda_ddq(self, constraint: Any = None, dq1: Any = None) -> Any:
+        """dlambda/ddq1."""
+        return self._d1("lambda", constraint, "v", dq1)
+
+    def lambda_dddk(self, constraint: Any = None, k1: Any = None) -> Any:
+        """dlambda by a kinematic acceleration."""
+        return self._d1("lambda", constraint, "k", k1)
+
+    def lambda_du(self, constraint: Any = None, u1: Any = None) -> Any:
+        """dlambda/du1."""
+        return self._d1("lambda", constraint, "u", u1)
+
+    def lambda_dqdq(self, constraint: Any = None, q1: Any = None, q2: Any = None) -> Any:
+        """d2lambda/dq1 dq2."""
+        return self._d2("lambda", constraint, "q", q1, "q", q2)
+
+    def lambda_ddqdq(self, constraint: Any = None, dq1: Any = None, q2: Any = None) -> Any:
+        """d2lambda/ddq1 dq2."""
+        return self._d2("lambda", constraint, "v", dq1, "q", q2)
+
+    def lambda_ddqddq(self, constraint: Any = None, dq1: Any = None, dq2: Any = None) -> Any:
+        """d2lambda/ddq1 ddq2."""
+        return self._d2("lambda", constraint, "v", dq1, "v", dq2)
+
+    def lambda_dddkdq(self, constraint: Any = None, k1: Any = None, q2: Any = None) -> Any:
+        """d2lambda by a kinematic acceleration and q2."""
+        return self._d2("lambda", constraint, "k", k1, "q", q2)
+
+    def lambda_dudq(self, constraint: Any = None, u1: Any = None, q2: Any = None) -> Any:
+        """d2lambda/du1 dq2."""
+        return self._d2("lambda", constraint, "u", u1, "q", q2)
+
+    def lambda_duddq(self, constraint: Any = None, u1: Any = None, dq2: Any = None) -> Any:
+        """d2lambda/du1 ddq2."""
+        return self._d2("lambda", constraint, "u", u1, "v", dq2)
+
+    def lambda_dudu(self, constraint: Any = None, u1: Any = None, u2: Any = None) -> Any:
+        """d2lambda/du1 du2."""
+        return self._d2("lambda", constraint, "u", u1, "u", u2)
+
+    # ---- checks of derivatives
+
+    def _test(
+        self, what: str, func: Any, derivative: Any, delta: float, tolerance: float, verbose: bool, test_name: str
+    ) -> bool:
+        kept = getattr(self, what)
+        failed = []
+        try:
+            for q in self.configs:
+                x = kept.copy()
+                x[q.index] = kept[q.index] + delta
+                setattr(self, what, x)
+                above = np.array(func())
+                x[q.index] = kept[q.index] - delta
+                setattr(self, what, x)
+                below = np.array(func())
+                setattr(self, what, kept)
+                error = float(np.linalg.norm(np.array(derivative(q)) - (above - below) / (2 * delta)))
+                if not error <= tolerance:
+                    failed.append((q.name, error))
+        finally:
+            setattr(self, what, kept)
+        if verbose:
+            for name, error in failed:
+                print(f"Test '{test_name}' failed for the derivative by {name!r}: error {error:g} > {tolerance:g}")
+            print(f"{len(failed)} of {self.nQ} tests failed" if failed else f"{self.nQ} tests passing")
+        return not failed
+
+    def test_derivative_dq(
+        self,
+        func: Callable[[], Any],
+        func_dq: Callable[[Config], Any],
+        delta: float = 1e-6,
+        tolerance: float = 1e-7,
+        verbose: bool = False,
+        test_name: str = "<unnamed>",
+    ) -> bool:
+        """Check func_dq(q) against central differences of func() in q; the state is as before afterwards."""
+        return self._test("q", func, func_dq, delta, tolerance, verbose, test_name)
+
+    def test_derivative_ddq(
+        self,
+        func: Callable[[], Any],
+        func_ddq: Callable[[Config], Any],
+        delta: float = 1e-6,
+        tolerance: float = 1e-7,
+        verbose: bool = False,
+        test_name: str = "<unnamed>",
+    ) -> bool:
+        """Check func_ddq(q) against central differences of func() in dq."""
+        return self._test("dq", func, func_ddq, delta, tolerance, verbose, test_name)
+
+
+def _plain(value: Any) -> Any:
+    """A float for one number, else an array of the caller's own."""
+    return float(value) if np.ndim(value) == 0 else np.array(value)
