@@ -1,0 +1,98 @@
+"""Pendulum for 5000 s: the variational integrator keeps the energy, Runge-Kutta and Euler do not.
+
+Johnson, Murphey, Scalable variational integrators, Fig. 1 (there against the Open Dynamics Engine, whose method is
+the semi-implicit Euler rule with damping of its own).
+"""
+
+import argparse
+import time
+from math import cos, sin
+from pathlib import Path
+
+import numpy as np
+
+import dalembert as da
+from dalembert import models
+
+G = 9.8
+
+
+def heun(a: float, w: float, dt: float) -> tuple[float, float]:
+    """One step of Heun's explicit method: second order, as the variational integrator, but not symplectic."""
+    s1 = -G * sin(a)
+    s2 = -G * sin(a + dt * w)
+    return a + dt * (w + dt / 2 * s1), w + dt / 2 * (s1 + s2)
+
+
+def runge_kutta(a: float, w: float, dt: float) -> tuple[float, float]:
+    """One step of the classical method of order 4."""
+    h = dt / 2
+    s1 = -G * sin(a)
+    s2 = -G * sin(a + h * w)
+    w2 = w + h * s1
+    s3 = -G * sin(a + h * w2)
+    w3 = w + h * s2
+    s4 = -G * sin(a + dt * w3)
+    w4 = w + dt * s3
+    return a + dt / 6 * (w + 2 * w2 + 2 * w3 + w4), w + dt / 6 * (s1 + 2 * s2 + 2 * s3 + s4)
+
+
+def energies(step, a: float, dt: float, steps: int, every: int) -> np.ndarray:
+    """Energy of every n-th state from rest."""
+    w, kept = 0.0, [-G * cos(a)]
+    for k in range(1, steps + 1):
+        a, w = step(a, w, dt)
+        if k % every == 0:
+            kept.append(w * w / 2 - G * cos(a))
+    return np.array(kept)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the figure")
+    parser.add_argument("--time", type=float, default=5000.0, help="seconds to simulate")
+    parser.add_argument("--dt", type=float, default=0.01, help="step (s)")
+    args = parser.parse_args(argv)
+    model, dt = models.pendulum(), args.dt
+    steps, every = round(args.time / dt), 10
+    start = 2.0
+
+    vi = da.MidpointVI(model, dt)
+    begun = time.perf_counter()
+    motion = vi.simulate(vi.state({"theta": start}), steps, every=every)
+    spent = time.perf_counter() - begun
+    t, ours = motion.t, motion.energy()
+
+    second, fourth = (energies(method, start, dt, steps, every) for method in (heun, runge_kutta))
+    print(
+        f"{steps} steps of {dt:g} s; the variational integrator took {spent:.2f} s ({1e6 * spent / steps:.2f} us each)"
+    )
+    half = len(t) // 2
+    for name, e in (("variational (order 2)", ours), ("Heun (order 2)", second), ("Runge-Kutta (order 4)", fourth)):
+        error = e - e[0]
+        drift = error[half:].mean() - error[:half].mean()
+        print(f"  {name:<22} largest energy error {abs(error).max():.3e} J, drift of the mean {drift: .3e} J")
+
+    import matplotlib.pyplot as plt
+
+    from dalembert.view import style
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    with style():
+        figure, (a, b) = plt.subplots(1, 2, figsize=(10, 3.6))
+        a.plot(t, second, color="0.6", lw=1, label="Heun, order 2")
+        a.plot(t, ours, lw=1, label="variational, order 2")
+        a.set(xlabel="time (s)", ylabel="energy (J)", title="Total energy, equal steps")
+        a.legend()
+        b.semilogy(t, np.abs(second - second[0]) + 1e-17, color="0.6", lw=1, label="Heun, order 2")
+        b.semilogy(t, np.abs(fourth - fourth[0]) + 1e-17, color="C1", lw=1, label="Runge-Kutta, order 4")
+        peaks = np.maximum.reduceat(np.abs(ours - ours[0]), np.arange(0, len(t), 50))  # its error swings through zero
+        b.semilogy(t[::50][:-1], peaks[:-1], color="C0", lw=1.2, label="variational, order 2 (peaks)")
+        b.set(xlabel="time (s)", ylabel="|energy − start| (J)", title="Error of the energy", ylim=(1e-9, None))
+        b.legend(loc="lower right")
+        figure.savefig(args.out / "single_pendulum.png")
+    print("figure:", args.out / "single_pendulum.png")
+
+
+if __name__ == "__main__":
+    main()
