@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import casadi as ca
 import numpy as np
@@ -119,6 +120,15 @@ def test_refinement_is_quick(reference):
     fine = swing_up(256, guess=coarse)
     assert fine.status == "solved"
     assert fine.iterations <= 6
+
+
+def test_plans_are_values(reference):
+    again = pickle.loads(pickle.dumps(reference))
+    assert again.objective == reference.objective
+    assert again.model == reference.model
+    motion = again.trajectory
+    assert motion.energy()[0] == pytest.approx(-2 * 9.81)
+    np.testing.assert_allclose(motion["a"], reference.q[:, 0])
 
 
 def test_left_forcing_matches_its_integrator():

@@ -255,3 +255,31 @@ def test_nothing_is_a_valid_amount_of_elements():
     assert s.h().shape == (0, 1)
     assert s.force().shape == (1, 1)
     assert s.u.shape == (0, 1)
+
+
+def test_the_compiled_core_agrees():
+    """Every kind of element at one random point: energies, forces, constraints and their Jacobian."""
+    profile = [(-2, 1), (-1, 0.5), (0, 0), (1, 1), (2, -1)]
+    elements = [
+        da.Gravity((1.0, -9.8, 0.5)),
+        da.Gravity((0.0, 0.0, -2.0), masses=("tip", "nut")),
+        da.PointGravity("tip", "nut", 3.0),
+        da.LinearSpring("tip", "hook", 5.0, 0.3),
+        da.ConfigSpring("a", 2.0, 0.4),
+        da.NonlinearConfigSpring("b", profile, scale=1.3, offset=0.2),
+        da.Potential(lambda m: ca.sin(m["a"]) * m.position("tip")[2] + m.pose("nut")[0, 1]),
+        da.ConfigForce("x", "push"),
+        da.Damping(0.3, {"a": 0.7}),
+        da.LinearDamper("tip", "hook", 1.5),
+        *(da.Wrench("tip", ("fx", 2.0, 0), (0.5, "tau", -1.0), axes=axes) for axes in ("body", "mixed", "world")),
+        da.Force(lambda m: {"b": m.input("push") * m.velocity("a") - m["x"] ** 2}, uses=("push",)),
+        da.Constraint(lambda m: m["x"] * m.position("tip")[1]),
+        da.Cam("a", "screw", profile),
+    ]
+    model = da.Model(arm(), elements)
+    s, (q, v, u), nd = Symbolic(model), random(model), model.nd
+    assert da.kinetic_energy(model, q, v) == pytest.approx(evaluate(s, s.kinetic_energy(), q, v)[0, 0], rel=1e-12)
+    assert da.potential_energy(model, q) == pytest.approx(evaluate(s, s.potential_energy(), q)[0, 0], rel=1e-12)
+    np.testing.assert_allclose(da.force(model, q, v, u)[:nd], evaluate(s, s.force(), q, v, u)[:nd, 0], atol=1e-12)
+    np.testing.assert_allclose(da.constraints(model, q), evaluate(s, s.h(), q)[:, 0], atol=1e-12)
+    np.testing.assert_allclose(da.constraint_jacobian(model, q), evaluate(s, s.constraint_jacobian(), q), atol=1e-12)

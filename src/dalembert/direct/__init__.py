@@ -1,7 +1,8 @@
-"""Direct optimal control: DMOC in generalized coordinates, collocation to compare with, DMOCC."""
+"""Direct optimal control: DMOC in generalized coordinates, collocation to compare with, DMOCC (`direct.dmocc`)."""
 
+from . import dmocc
 from .mechanics import Moment, final_momentum
 from .problem import dmoc
 from .result import Plan
 
-__all__ = ["Moment", "Plan", "dmoc", "final_momentum"]
+__all__ = ["Moment", "Plan", "dmoc", "dmocc", "final_momentum"]
