@@ -79,12 +79,13 @@ def arm() -> tuple[MultibodySystem, tuple[float, float, float]]:
     return system, (HAND - centre, 0.0, 0.0)
 
 
-def pitch(rates=RATES, **options):
-    """The optimal pitch; `rates=None` leaves the rates free."""
+def pitch(rates=RATES, steps=STEPS, guess=None, **options):
+    """The optimal pitch; `rates=None` leaves the rates free, `guess` is another pitch."""
     import casadi as ca
 
     system, hand = arm()
-    guess = np.column_stack([np.interp(np.linspace(0, 3, STEPS + 1), range(4), c) for c in POSES.T])
+    if guess is None:
+        guess = np.column_stack([np.interp(np.linspace(0, 3, steps + 1), range(4), c) for c in POSES.T])
     inf = np.inf
 
     def final(view):  # n - m = 5 conditions: the hand's position, torso and elbow as they like
@@ -92,7 +93,7 @@ def pitch(rates=RATES, **options):
 
     return optimize(
         system,
-        steps=STEPS,
+        steps=steps,
         time=(0.2, 0.8),
         start={"elbow": -np.pi / 4},
         goal=(final, [-inf, 0, 0, -inf, -inf], [inf] * 5),
@@ -124,7 +125,7 @@ def report(name, solution) -> None:
         c for c, a in zip(m.system.coordinates, ((m.u < low + 1e-5) | (m.u > high - 1e-5)).T, strict=True) if a.any()
     ]
     _, hand = arm()
-    change = np.diff(m.angular_momentum()[:, 2]) - h * m.tau[:, 0]
+    change = m.angular_momentum_defect()[:, 2]  # gravity has no moment about e3
     print(
         f"{name}: {solution.status}, {solution.unknowns} unknowns, {solution.constraints} constraints, "
         f"{solution.iterations} iterations, set-up {solution.seconds[0]:.2f} s, solve {solution.seconds[1]:.2f} s\n"
@@ -152,6 +153,11 @@ def main() -> None:
     best = pitch()
     report("rates bounded", best)
     m = best.motion
+    finer = best
+    for steps in (70, 140):
+        finer = pitch(steps=steps, guess=finer)
+        momentum, time = hand_momentum(finer.motion)[-1, 1], finer.motion.t[-1]
+        print(f"refined to {steps} steps: {finer.status}, momentum {momentum:.4f} N s, time {time:.5f} s")
 
     import matplotlib.pyplot as plt
 

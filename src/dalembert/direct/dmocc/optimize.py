@@ -548,6 +548,8 @@ def _guess(
         if u.shape != (steps + 1, system.nd) or not np.isfinite(u).all():
             raise ValueError(f"guess must be finite with shape ({steps + 1}, {system.nd}), got {u.shape}")
         return u, np.zeros((steps, system.nu)), time
+    if guess.u.shape[1] != system.nd or guess.tau.shape[1] != system.nu:
+        raise ValueError("the guess is a motion of another system; give its coordinates as an array")
     old, new = guess.t / guess.t[-1], np.linspace(0, 1, steps + 1)
     u = np.column_stack([np.interp(new, old, column) for column in guess.u.T])
     centres, middles = 0.5 * (old[1:] + old[:-1]), 0.5 * (new[1:] + new[:-1])
