@@ -328,3 +328,25 @@ def test_not_stabilizable():
     assert result.status in ("converged", "stalled")
     assert np.isfinite(result.X).all()
     assert result.cost <= result.history[0].cost
+
+
+def test_integrator_and_trajectories_as_arguments():
+    """`optimize(vi, cost, start)` takes the horizon from the start; references may be trajectories too."""
+    vi = da.MidpointVI(problems.cart_pendulum(), 0.05)
+    still = vi.simulate(vi.state(q={"theta": 0.3}), steps=40)
+    wanted = vi.simulate(vi.state(q={"theta": 0.3}), steps=40, u=lambda t: [np.sin(3 * t)])
+    result = optimize(vi, TrackingCost(wanted, 10.0, 0.1), still)
+    assert result.converged
+    assert result.cost < 1e-7  # the reference is a motion: it is found again
+    np.testing.assert_allclose(result.trajectory.q, wanted.q, atol=1e-4)
+    with pytest.raises(ValueError, match="give a System"):
+        optimize(vi, TrackingCost({}, 1.0, 1.0), (np.zeros((2, 4)), np.zeros((1, 1))))
+
+
+def test_room_and_function_share_a_name():
+    import importlib
+
+    room = importlib.import_module("dalembert.optimize")
+    assert callable(da.optimize)
+    assert callable(room)
+    assert room.optimize is optimize

@@ -74,7 +74,7 @@ def optimize(
         of the Gauss-Newton direction's own LQ problem, which saves a Riccati sweep per iteration and fits the cost.
         Default: "lq" for "auto", else "lqr" (as in the papers).
     search: options of the Armijo line search.
-    free_start: True, or the names of the states whose initial value is optimized too.
+    free_start: True, or the names of the states whose initial value is optimized too (not for constrained systems).
     bounds: {name: (low, high)} on inputs or states, None for no bound. bound_method: "barrier" (Hauser, Saccon: the
         result is strictly inside) or "lagrangian" (augmented Lagrangian: active bounds hold to 1e-6 of their range).
     checkpoint: file (.npz) written after every iteration.
@@ -248,12 +248,14 @@ def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Sear
 
 
 def _contracts(p: Point, rows: list[Iteration]) -> bool:
-    """True at first, and while full Gauss-Newton steps converge so fast that second-order terms are not worth it."""
+    """True at first, and while Gauss-Newton steps converge so fast that second-order terms are not worth their time."""
     if p.quasi is None:
         return False
     if not rows:
         return True
-    return rows[-1].method == "quasi" and rows[-1].step == 1.0 and abs(p.quasi.slope) < 0.05 * abs(rows[-1].slope)
+    last = rows[-1]
+    enough = 0.05 if last.step == 1.0 else 0.3  # a shortened step: still far away, where Newton's model helps little
+    return last.method == "quasi" and abs(p.quasi.slope) < enough * abs(last.slope)
 
 
 def _candidates(method: str) -> Iterator[tuple[str, float]]:
