@@ -654,14 +654,21 @@ NB_MODULE(_core, m) {
         bool ok = c.table().acceleration_second(c.model(), q.data(), v.data(), u.data(), kin.data(), da, dl);
         return nb::make_tuple(dx, dy, ok);
       })
-      .def("velocity", [](Core& c, const Array& q, const Array& p, const Array& vk) {
+      .def("velocity", [](Core& c, const Array& q, const Array& p, const Array& vk) {  // (n, nq), (n, nd), (n, nk) -> (n, nq)
         Sizes z(c.model());
-        sized(q, z.nq, "q"); sized(p, z.nd, "p"); sized(vk, z.nk, "kinematic velocities");
+        size_t n = z.nq ? q.size() / z.nq : 1;
+        sized(q, n * z.nq, "q"); sized(p, n * z.nd, "p"); sized(vk, n * z.nk, "kinematic velocities");
         double* v;
-        nb::object x = make_array({z.nq}, &v);
-        std::memcpy(v + z.nd, vk.data(), z.nk * sizeof(double));
+        nb::object x = make_array({n, z.nq}, &v);
+        bool ok = true;
         Lease s(c);
-        bool ok = c.table().velocity(s, q.data(), p.data(), v);
+        {
+          nb::gil_scoped_release nogil;
+          for (size_t i = 0; i < n; ++i) {
+            std::memcpy(v + i * z.nq + z.nd, vk.data() + i * z.nk, z.nk * sizeof(double));
+            ok = c.table().velocity(s, q.data() + i * z.nq, p.data() + i * z.nd, v + i * z.nq) && ok;
+          }
+        }
         return nb::make_tuple(x, ok);
       })
       .def("step", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& guess, const Array& lam) {

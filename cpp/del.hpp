@@ -52,7 +52,8 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
 
 template <class T> DAL_INLINE void next_momentum(Work<T>& w, const StepOptions& o, T dt) {
   T a = dt * T(o.alpha), f = dt * T(o.plus);
-  for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i];
+  // the residual left over goes into p: the momentum balance then holds to rounding, whatever the tolerance (and p gains an order)
+  for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i] + w.r[i];
 }
 
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
@@ -163,6 +164,18 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   }
 }
 
+// after factoring: the residual cannot be resolved below N/dt times the rounding of q (small steps, near-singular matrices)
+template <class T> void set_floor(Work<T>& w, T dt) {
+  const ModelData& M = *w.M;
+  bool chain = M.chain_solver && !w.use_packed;
+  T f = T(0.0);
+  for (int i = 0; i < M.nd; ++i) {
+    T pivot = T(1.0) / (chain ? w.D[M.dyn_joint[i]] : w.inv[i]);
+    f = nan_max(f, fabs_(pivot) * (fabs_(w.x[i]) + fabs_(w.y[i])));
+  }
+  w.floor = f * (T(2.2e-16) / dt);
+}
+
 // the same direction by one dense pivoted solve of the whole KKT matrix: fallback, and baseline
 inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
@@ -175,16 +188,18 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   assemble_packed(w);
   elements_to_newton(w, w.q, w.v, s, dt * o.minus);
   w.use_packed = keep;
-  double *K = w.kkt, *b = K + n * n;
+  double *K = w.kkt, *b = K + n * n, top = 0;
   for (int i = 0; i < n * n; ++i) K[i] = 0;
   for (int k = 0; k < nd; ++k) {
     const int* path = &M.epath[M.epath_off[k]];
     K[k * n + k] = w.lo[M.eoff[k] + M.edepth[k]];
+    top = nan_max(top, __builtin_fabs(K[k * n + k]) * (__builtin_fabs(w.x[k]) + __builtin_fabs(w.y[k])));
     for (int d = 0; d < M.edepth[k]; ++d) {
       K[k * n + path[d]] = w.lo[M.eoff[k] + d];
       K[path[d] * n + k] = w.up[M.eoff[k] + d];
     }
   }
+  w.floor = top * 2.2e-16 / dt;
   // unknowns dy and dt dl: N dy - C0^T (dt dl) = -dt r ; C1 dy = -h
   for (int c = 0; c < nc; ++c) {
     for (int i = 0; i < nd; ++i) {
@@ -204,7 +219,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
 template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
   T scale = residual(w, o, dt);
-  T e = T(0.0), lim = T(o.tolerance) * scale;
+  T e = T(0.0), lim = T(o.tolerance) * scale + w.floor;
   for (int i = 0; i < M.nd; ++i) e = nan_max(e, fabs_(w.r[i]));
   e = e / lim;
   if (M.nc) {
@@ -221,6 +236,7 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
 template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
   const ModelData& M = *w.M;
   T prev = T(1e300);
+  w.floor = T(0.0);
   MaskOf<T> done = skip;
   bool fresh = false;
   for (int it = 0;; ++it) {
@@ -239,11 +255,15 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
     if (all(done | dead)) { next_momentum(w, o, dt); return done & mask_not(dead); }
     if constexpr (Traits<T>::width == 1) {
       bool reuse = fresh && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
-      if (!reuse && !newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
+      if (!reuse) {
+        if (!newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
+        set_floor(w, dt);
+      }
       direction_step(w, dt, !reuse);
       fresh = true;
     } else {
       newton_matrix(w, o, dt);
+      set_floor(w, dt);
       direction_step(w, dt, true);
     }
     MaskOf<T> go = mask_not(done);
@@ -261,6 +281,7 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
 // damped Newton with the dense pivoted solver
 inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
+  w.floor = 0;
   double e = evaluate(w, o, dt);
   for (int it = 0; it < 4 * o.max_iterations; ++it) {
     *iterations = it;

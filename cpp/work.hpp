@@ -30,6 +30,7 @@ template <class T> struct Work {
   // state of the evaluation point
   T *q, *v;                          // nq
   V3<T> ref;                         // reference point, world axes
+  T floor;                           // rounding floor of the residual: what one unit in the last place of q_k+1 changes
   T *trig_x, *trig_s, *trig_c;       // revolute joints
   Poses<T> mid, end;                 // midpoint; end point (constraints)
   V6<T> *S, *V, *B, *F, *G;          // massive joints (V by pose index)

@@ -77,8 +77,8 @@ class Trajectory:
         if model.nk and self.steps:
             rate = np.diff(self.q[:, model.nd :], axis=0) / self.dt[:, None]
             vk[1:], vk[0] = rate, rate[0]
-        c = core(model)
-        return np.stack([c.velocity(q, p, k)[0] for q, p, k in zip(self.q, self.p, vk, strict=True)])
+        q, p = np.ascontiguousarray(self.q), np.ascontiguousarray(self.p)
+        return core(model).velocity(q, p, vk)[0]  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return len(self.t)
