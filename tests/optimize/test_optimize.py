@@ -81,8 +81,9 @@ def test_lq_gains_save_a_sweep():
     two, one = (optimize(system, cost, start, method="quasi", gains=g) for g in ("lqr", "lq"))
     assert one.converged
     assert one.cost == pytest.approx(two.cost, abs=1e-5)
-    assert two.problem.sweeps == 2 * len(two.history)
-    assert one.problem.sweeps == len(one.history)
+    # one more if the start, an unstable equilibrium, had to be projected
+    assert two.problem.sweeps - 2 * len(two.history) in (0, 1)
+    assert one.problem.sweeps - len(one.history) in (0, 1)
 
 
 # ---- the result

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConvergenceError
+from ..system import System
 from .costs import Array, BoundCost, Hessian
 
 METHODS = ("steepest", "quasi", "newton")
@@ -77,6 +78,9 @@ class Discrete:
         nx, nu = system.nx, system.nu
         Qp, Rp = (np.eye(nx), np.eye(nu)) if weights is None else (np.asarray(w, dtype=float) for w in weights)
         self._Qp, self._Rp = _matrix(Qp, nx, "projection Q"), _matrix(Rp, nu, "projection R")
+        # starting threads takes longer than linearizing a short motion of a small system
+        small = isinstance(system, System) and system.steps * system.nx < 2000
+        self._threads = {"threads": 1} if small else {}
         self.sweeps = 0
 
     # ---- the cost and the projection
@@ -101,13 +105,13 @@ class Discrete:
                 return X, U
         except ConvergenceError:
             pass  # what cannot be followed without feedback may be possible with it
-        return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U)))
+        return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U, **self._threads)))
 
     # ---- one point
 
     def point(self, X: Array, U: Array, value: float | None = None) -> Point:
         """Linearize at a motion and choose the projection's gains."""
-        A, B = self.system.linearize_trajectory(X, U)
+        A, B = self.system.linearize_trajectory(X, U, **self._threads)
         if not (np.isfinite(A).all() and np.isfinite(B).all()):
             raise ConvergenceError("the linearization along the motion is not finite")
         lx, lu = self.cost.gradient(X, U)
@@ -138,7 +142,7 @@ class Discrete:
         if method != "newton":
             raise ValueError(f"unknown method {method!r}; choose from {', '.join(METHODS)} or 'auto'")
         if p.second is None:
-            p.second = self.system.second_order_trajectory(p.X, p.U, self.costate(p)[1:])
+            p.second = self.system.second_order_trajectory(p.X, p.U, self.costate(p)[1:], **self._threads)
         Q, S, R = p.hessian
         fxx, fxu, fuu = p.second if scale == 1.0 else (scale * a for a in p.second)
         Q = Q.copy()
