@@ -79,6 +79,12 @@ def main() -> None:
     print("order of the last halving:" + "  ".join(f"{s:8.2f}" for s in last))
     print(f"objective at N = {FINEST}: {found[FINEST].objective:.5f}")
 
+    cold = optimize(system, steps=512, time=1.0, start=START, goal=GOAL)
+    print(
+        f"N = 512 from a straight line: {cold.status}, objective {cold.objective:.5f}, {cold.iterations} iterations, "
+        f"set-up {cold.seconds[0]:.2f} s, solve {cold.seconds[1]:.2f} s"
+    )
+
     print("\nform         unknowns  constraints  iterations  set-up (s)  solve (s)  objective   (N = 128, from N = 32)")
     coarse = optimize(system, steps=32, time=1.0, start=START, goal=GOAL)
     for form in ("minimal", "momentum", "multiplier"):

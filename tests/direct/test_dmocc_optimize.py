@@ -58,6 +58,14 @@ def test_two_link_converges_quadratically(swing_ups):
     assert swing_ups[512].iterations <= 5
 
 
+def test_cold_starts_find_the_same_minimum(swing_ups):
+    for n in (32, 128, 512):
+        cold = optimize(ARM, steps=n, **SWING)
+        assert cold.success
+        assert cold.objective == pytest.approx(swing_ups[n].objective, rel=1e-8)
+        assert cold.iterations < 60
+
+
 def test_two_link_approaches_dmoc_quadratically(swing_ups):
     from dalembert.direct import dmoc
 

@@ -139,8 +139,8 @@ def optimize(
       more than a quarter per step has a slower twin with the same momentum.
     - `guess`: a `Motion` or `Solution` (interpolated in time), an array (N+1, nd) of coordinates, or None for the
       straight line.
-    - `coarse`: numbers of steps to solve first, each the guess of the next, e.g. (32, 128) for steps=512: fine meshes
-      have many poor local minima, coarse ones few, and a refinement takes a handful of iterations.
+    - `coarse`: numbers of steps to solve first, each the guess of the next, e.g. (32, 128) for steps=512: a refinement
+      takes a handful of iterations.
     - `form`: "minimal", "momentum" or "multiplier"; `reparameterization`: "absolute" (sparse) or "relative" (11), where
       u_n are increments and the Jacobian is dense in time: for small problems and comparison.
     - `options`: passed on to IPOPT.
@@ -394,7 +394,9 @@ def optimize(
     if crossed:
         text = f"the lower limit exceeds the upper one: {', '.join(crossed)}"
         return finish("contradictory_bounds", text, x0, 0, (clock.perf_counter() - begun, 0.0), np.zeros(total))
-    settings: dict[str, Any] = {"print_level": 0, "sb": "yes", "tol": tolerance, "max_iter": max_iterations}
+    # IPOPT's own scaling of rows changes with the mesh and leads cold starts on fine ones to poor minima: switched off
+    settings: dict[str, Any] = {"print_level": 0, "sb": "yes", "nlp_scaling_method": "none"}
+    settings |= {"tol": tolerance, "max_iter": max_iterations}
     settings |= dict(options or {})
     solver = ca.nlpsol(
         "dmocc",
