@@ -255,16 +255,15 @@ def sweep_back(A: Array, B: Array, K: Array, lx: Array, lu: Array) -> Array:
         for k in reversed(range(N)):
             z = out[k] = lx[k] + z @ A[k] - (lu[k] + z @ B[k]) @ K[k]
         return out
-    # small ones: one solve with the unit lower triangular band matrix that has -(A - B K) below its diagonal blocks
-    from scipy.linalg.blas import dtbsv
+    # small ones: the core's forward rollout, run on reversed time
+    from .. import _core  # type: ignore[attr-defined]
 
     g = lx.copy()
     g[:-1] -= np.matmul(lu[:, None, :], K)[:, 0]
-    band = np.zeros((2 * n, N + 1, n))
-    row, column = np.divmod(np.arange(n * n), n)
-    band[n + row - column, :N, column] = (np.matmul(B, K) - A).reshape(N, n * n).T
-    flat = band.reshape(2 * n, (N + 1) * n)
-    return dtbsv(2 * n - 1, flat, g.ravel(), lower=1, trans=1, diag=1).reshape(N + 1, n)
+    closed = np.ascontiguousarray((A - np.matmul(B, K))[::-1].transpose(0, 2, 1))
+    drift = np.ascontiguousarray(g[-2::-1])
+    back, _ = _core.riccati_rollout(closed, np.zeros((n, 1)), np.zeros((N, 1, n)), np.zeros((N, 1)), g[-1], drift)
+    return np.ascontiguousarray(back[::-1])
 
 
 def _matrix(w: Any, n: int, what: str) -> Array:
