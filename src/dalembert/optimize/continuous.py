@@ -215,7 +215,11 @@ class Continuous:
         return self.system.project(X, U, K)
 
     def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """A motion near a start curve."""
+        """See Discrete.feasible."""
+        with suppress(ConvergenceError):
+            same, _ = self.project(X, U, np.zeros((len(X), self.system.nu, self.system.nx)))
+            if np.abs(same - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
+                return X, U
         return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U)))
 
     def point(self, X: Array, U: Array, value: float | None = None) -> Point:
