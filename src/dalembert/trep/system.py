@@ -125,7 +125,7 @@ class System:
             self.resume_structure_changes()
 
     def _number(self) -> None:
-        for i, config in enumerate(self.configs):
+        for i, config in enumerate((*self._dynamic, *self._kinematic)):
             config._index = i
         for i, u in enumerate(self._inputs):
             u._index = i

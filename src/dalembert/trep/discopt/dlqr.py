@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...control import solve_lq
+from ...errors import SingularityError
 
 Array = NDArray[np.float64]
 
@@ -39,22 +40,38 @@ def solve_tv_lqr(A: Any, B: Any, Q: Callable[[int], Any], R: Callable[[int], Any
 def solve_tv_lq(
     A: Any, B: Any, q: Any, r: Any, Q: Callable[[int], Any], S: Callable[[int], Any], R: Callable[[int], Any]
 ) -> tuple[list[Array], list[Array], Array, Array]:
-    """(K, C, P(0), b(0)) of u = -K(k) x - C(k) for the LQ problem with linear terms q (N+1), r (N) and weights Q, S, R."""
+    """(K, C, P(0), b(0)) of u = -K(k) x - C(k) for the LQ problem with linear terms q (N+1), r (N) and weights Q, S, R.
+
+    Where the problem has no minimum the stationary point is returned, as in trep.
+    """
     n = len(A)
-    weights, linear = series(Q, n + 1), np.asarray(q, dtype=float)
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    weights, linear, r = series(Q, n + 1), np.asarray(q, dtype=float), np.asarray(r, dtype=float)
+    cross, inputs = series(S, n), series(R, n)
     if len(linear) != n + 1:
         raise ValueError(f"q needs {n + 1} rows (the last for the end), not {len(linear)}")
-    found = solve_lq(
-        np.asarray(A, dtype=float),
-        np.asarray(B, dtype=float),
-        weights[:n],
-        series(R, n),
-        weights[n],
-        S=series(S, n),
-        q=linear[:n],
-        r=np.asarray(r, dtype=float),
-        qf=linear[n],
-    )
+    try:
+        found = solve_lq(A, B, weights[:n], inputs, weights[n], S=cross, q=linear[:n], r=r, qf=linear[n])
+    except SingularityError:
+        return _stationary(A, B, linear, r, weights, cross, inputs)
     assert found.P is not None
     assert found.p is not None
     return list(found.K), list(found.k), found.P[0], found.p[0]
+
+
+def _stationary(
+    A: Array, B: Array, q: Array, r: Array, Q: Array, S: Array, R: Array
+) -> tuple[list[Array], list[Array], Array, Array]:
+    """The stationary point of a problem without a minimum, which trep returns without a word: its optimizer then looks
+    at the slope along the direction."""
+    P, b = Q[-1], q[-1]
+    K, C = [], []
+    for k in reversed(range(len(A))):
+        gamma = R[k] + B[k].T @ P @ B[k]
+        gain = np.linalg.solve(gamma, B[k].T @ P @ A[k] + S[k].T)
+        shift = np.linalg.solve(gamma, B[k].T @ b + r[k])
+        b = (A[k] - B[k] @ gain).T @ b + q[k] - gain.T @ r[k]
+        P = Q[k] + A[k].T @ P @ A[k] - gain.T @ gamma @ gain
+        K.append(gain)
+        C.append(shift)
+    return K[::-1], C[::-1], P, b

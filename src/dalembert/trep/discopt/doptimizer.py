@@ -267,10 +267,7 @@ class DOptimizer:
         return xx, xu, uu
 
     def calc_descent_direction(self, X: Array, U: Array, method: str = "steepest") -> tuple[Any, ...]:
-        """(Kproj, dX, dU, Q, R, S) of a method: "steepest", "quasi" or "newton".
-
-        Raises SingularityError when the model has no minimum.
-        """
+        """(Kproj, dX, dU, Q, R, S) of a method: "steepest", "quasi" or "newton"."""
         if self.optimize_ic:
             raise NotImplementedError("optimize_ic is not available here: use dalembert.optimize(..., free_start=True)")
         A, B = (np.asarray(m) for m in self.dsys.linearize_trajectory(X, U))
