@@ -78,7 +78,8 @@ def marionette(seconds: float = 1.0):
         # the Riccati equation of identity weights is already too stiff for steps of 0.01 s: softer projection gains
         runs = {
             f"continuous, weights {ratio}": (
-                continuous, da.TrackingCost(reference, weights, 10 * low), (X, U), {"projection": (0.01, 1.0)},
+                continuous, da.TrackingCost(reference, weights, 10 * low), (X, U),
+                {"projection": (0.01, 1.0), "method": "quasi", "max_iterations": 8},
             ),
             f"discrete, weights {ratio}": (
                 system, da.TrackingCost((Xd, np.zeros_like(start[1])), weights, 10 * low), start, {},
@@ -86,7 +87,7 @@ def marionette(seconds: float = 1.0):
         }  # fmt: skip
         for label, (where, cost, begin, options) in runs.items():
             try:
-                r = da.optimize(where, cost, begin, method="quasi", max_iterations=8, **options)
+                r = da.optimize(where, cost, begin, **options)
                 histories[label] = r
                 text = f"{r.status}, {r.iterations} iterations, |Dg| {abs(r.slope):.1e}, {r.seconds:.1f} s"
             except da.ConvergenceError as error:
