@@ -52,6 +52,8 @@ class Mode:
 def uncontrollable_modes(A: Any, B: Any, *, names: Any = None, tolerance: float = 1e-9) -> tuple[Mode, ...]:
     """Modes of A that B cannot influence: left directions w with w'[A - lambda 1, B] = 0, one entry per eigenvalue.
 
+    `names` of the states go into the result. `tolerance` is relative to the size of [A, B].
+
     >>> modes = uncontrollable_modes([[0.5, 0], [0, 2]], [[1], [0]], names=("a", "b"))
     >>> [(mode.eigenvalue.real, mode.states) for mode in modes]
     [(2.0, ('b',))]
@@ -76,6 +78,8 @@ def uncontrollable_modes(A: Any, B: Any, *, names: Any = None, tolerance: float 
 def unobservable_modes(A: Any, C: Any, *, names: Any = None, tolerance: float = 1e-9) -> tuple[Mode, ...]:
     """Modes of A that C does not show: right directions v with (A - lambda 1) v = 0, C v = 0.
 
+    `names` and `tolerance` as in `uncontrollable_modes`.
+
     >>> [mode.states for mode in unobservable_modes([[0.5, 0], [0, 2]], [[1, 0]], names=("a", "b"))]
     [('b',)]
     """
@@ -84,6 +88,8 @@ def unobservable_modes(A: Any, C: Any, *, names: Any = None, tolerance: float = 
 
 def controllable_rank(A: Any, B: Any, *, tolerance: float = 1e-9) -> int:
     """Dimension of the controllable subspace, by an orthogonal staircase (no powers of A).
+
+    Singular values below `tolerance` (after scaling) count as zero.
 
     >>> controllable_rank([[1, 0.1], [0, 1]], [[0], [0.1]])
     2
@@ -104,7 +110,7 @@ def controllable_rank(A: Any, B: Any, *, tolerance: float = 1e-9) -> int:
 
 
 def observable_rank(A: Any, C: Any, *, tolerance: float = 1e-9) -> int:
-    """Dimension of the observable part.
+    """Dimension of the part of x that the outputs C x show; `tolerance` as in `controllable_rank`.
 
     >>> observable_rank([[1, 0.1], [0, 1]], [[0, 1]])
     1

@@ -63,7 +63,7 @@ def solve_lq(
     Shapes: A (N, n, n), B (N, n, m), Q (N, n, n), R (N, m, m), S (N, n, m), q, c (N, n), r (N, m), Qf (n, n), qf (n,).
     An array without its time axis holds for all steps (give `steps` if A and B both lack it); Q, R, Qf may also be a
     number or a diagonal. Q may be indefinite as long as every R + B'PB is positive definite; `regularization` is added
-    to the diagonal of R.
+    to the diagonal of R. `cost_to_go=False` leaves out P and p, which take most of the memory.
 
     Raises SingularityError (`step`, `residual` = the bad pivot, `state` = the LQSolution of the later steps) where
     R + B'PB is not positive definite.

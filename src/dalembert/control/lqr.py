@@ -135,7 +135,7 @@ def lqr_infinite(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None, names: Any = 
 
 
 def dlqr(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None) -> tuple[Array, Array, Any]:
-    """`lqr_infinite` with python-control's name and result: (K, P, closed-loop poles).
+    """`lqr_infinite` with python-control's name and result: (K, P, closed-loop poles); `S` (n, m) weights x'Su.
 
     >>> K, P, poles = dlqr([[1, 0.1], [0, 1]], [[0], [0.1]], Q=[1, 1], R=1)
     >>> bool(abs(poles).max() < 1)

@@ -41,10 +41,10 @@ class Reduction:
 
 
 def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tolerance: float = 1e-10) -> Reduction:
-    """Reduced linearization along a feasible trajectory (Trajectory or (X, U)); see the module's text.
+    """Reduced linearization of `system` (System or MidpointVI) along a feasible `reference` (Trajectory or (X, U)).
 
     `linearization` may give A (N, nx, nx), B (N, nx, nu) that are already known. Raises SingularityError if the rank
-    of the constraints changes along the trajectory.
+    of the constraints (singular values above `tolerance` of the largest) changes along the trajectory.
 
     >>> import dalembert as da
     >>> cart = da.tx("x", da.rz("theta", da.ty(-1.0, name="bob", mass=1.0)), name="cart", mass=1.0)

@@ -14,6 +14,8 @@ from .arrays import Array
 def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:
     """Diagonal weight matrix (n, n) of a System by the names of its states (`of="x"`) or inputs (`of="u"`).
 
+    `values` are {name: weight}; entries not named get `default`.
+
     Names may contain the wildcards of a shell (`"p.*"`); a plain name wins over a pattern. Unknown names are a
     ValueError.
 

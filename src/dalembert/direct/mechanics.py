@@ -95,7 +95,7 @@ class Moment(Quantities):
 
 
 def final_momentum(weights: dict[str, float]) -> Callable[[Any], Any]:
-    """A final cost that maximizes the weighted sum of momenta of named variables.
+    """A final cost that maximizes the weighted sum of momenta of named variables; `weights` is {variable: weight}.
 
     >>> import dalembert as da
     >>> slider = da.Model([da.tx("x", mass=2.0)], [da.ConfigForce("x", "push")])

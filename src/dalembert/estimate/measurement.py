@@ -109,6 +109,8 @@ def measure(system: Any, *names: str, C: Any = None, angles: tuple[str, ...] = (
 def measure_expression(system: Any, make: Callable[[Any], Any], *, names: tuple[str, ...] | None = None) -> Measurement:
     """A sensor given by a CasADi expression of the configuration: `make` gets the model's `Symbolic`.
 
+    `names` labels its entries.
+
     >>> import dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))], [da.Gravity((0, 0, -9.8))])
     >>> system = da.System(da.MidpointVI(pendulum, dt=0.1), steps=1)

@@ -19,7 +19,7 @@ class Smoothed:
 
 
 def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
-    """Smooth what any of the filters returned from `run`.
+    """Smooth `filtered`, what any of the filters returned from `run`.
 
     x_k gains G (x_{k+1 | all} - x_{k+1 | k}) with G = cov(x_k, x_{k+1}) P_{k+1|k}^-1; directions whose predicted
     variance is below `tolerance` of the largest (constraints, exactly known states) carry no information and are left.

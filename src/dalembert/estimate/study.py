@@ -62,14 +62,14 @@ def monte_carlo(
     threads: int | None = None,
     keep: bool = False,
 ) -> Study:
-    """Filter `trials` noisy records of the motion `reference` = (X (N+1, nx), U (N, nu)).
+    """Let the filter `kalman` estimate `trials` noisy records of the motion `reference` = (X (N+1, nx), U (N, nu)).
 
     Records: z = h(x) + Gaussian noise of covariance `noise` (default: the filter's R); an entry is missing with
     probability `missing`; a whole measurement is off by outliers[1] times the noise with probability outliers[0].
     First estimates are drawn from the Gaussian (X[0], P0). `states` names the states whose error counts (default: all).
     `nominal=True`: the predicted mean is the true next state plus process noise of covariance Q, as in the paper, so
     that only the covariance comes from the linearization; otherwise the filter predicts by its own model.
-    `keep` keeps all estimates.
+    `keep` keeps all estimates; `seed` starts the random numbers.
 
     An ExtendedKalmanFilter with a linear measurement on a System or an EulerModel runs in the core, several trials per
     SIMD register, on `threads` threads (default: all cores); any other filter runs here, one trial after the other.

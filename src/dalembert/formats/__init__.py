@@ -34,7 +34,7 @@ FORMATS = ("sexp", "toml", "json", "urdf", "mjcf")
 
 
 def load(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> Model:
-    """Read a model from a file; the suffix (.sexp .toml .json .urdf .xml .mjcf) or `format` says how.
+    """Read a model from the file at `path`; the suffix (.sexp .toml .json .urdf .xml .mjcf) or `format` says how.
 
     A file that does not name its model is named after the file. Options for URDF and MJCF: see
     `dalembert.formats.urdf.read` and `dalembert.formats.mjcf.read`.
@@ -52,7 +52,7 @@ def load(path: str | os.PathLike[str], *, format: str | None = None, **options: 
 def load_with_configurations(
     path: str | os.PathLike[str], *, format: str | None = None, **options: Any
 ) -> tuple[Model, dict[str, NDArray[np.float64]]]:
-    """Read a model and the named configurations that its file carries: {name: q (nq,)}.
+    """Read a model and the named configurations that its file carries: {name: q (nq,)}; `path`, `format` as for `load`.
 
     >>> import tempfile, dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, mass=1.0))], [da.Gravity()])
@@ -100,7 +100,7 @@ def save(
     format: str | None = None,
     configurations: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model to a file; the suffix or `format` says how.
+    """Write a model to the file `path`; the suffix or `format` says how.
 
     `configurations` are named values of q, each an array (nq,) or {variable: number}.
 
@@ -113,7 +113,7 @@ def save(
 
 
 def dumps(model: Model, format: str, *, configurations: Mapping[str, Any] | None = None) -> str:
-    """The text of a model in the given format.
+    """The text of a model in the given `format`; `configurations` as in `save`.
 
     >>> import dalembert as da
     >>> print(dumps(da.Model([da.tx("x", mass=1.0)], name="slider"), "sexp"), end="")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..mechanics import matrix
 from .midpoint import MidpointVI
 from .trajectory import State, Trajectory
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Array = NDArray[np.float64]
 
@@ -80,7 +83,7 @@ def rollouts(
     lanes: bool = True,
     keep: bool = True,
 ) -> Rollouts:
-    """Simulate many starting states (and input sequences) in the core.
+    """Simulate `steps` steps from many starting states `starts` (with as many input sequences) in the core.
 
     `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores. `lanes`: several rollouts side by side in
     the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout does not stop the others: see
@@ -131,9 +134,10 @@ def rollouts(
 def ensemble(
     function: Callable[..., Any], cases: Iterable[Any], executor: Executor | None = None, *, progress: bool = False
 ) -> list[Any]:
-    """[function(case) for case in cases] on any `concurrent.futures.Executor`; local processes when none is given.
+    """[function(case) for case in cases] on any `concurrent.futures.Executor`; local processes when no `executor` is given.
 
-    Models, integrators, trajectories and policies pickle, so they can travel. Results come in the order of the cases.
+    Models, integrators, trajectories and policies pickle, so they can travel. Results come in the order of the cases. `progress` shows
+    a bar when stderr is a terminal.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> import dalembert as da
@@ -141,8 +145,18 @@ def ensemble(
     ...     da.ensemble(abs, [-1, 2, -3], pool)
     [1, 2, 3]
     """
-    if executor is not None:
-        futures = [executor.submit(function, case) for case in cases]
-        return [f.result() for f in futures]
-    with ProcessPoolExecutor() as pool:
-        return list(pool.map(function, cases))
+    if executor is None:
+        from concurrent.futures import ProcessPoolExecutor
+
+        with ProcessPoolExecutor() as pool:
+            return ensemble(function, cases, pool, progress=progress)
+    futures = [executor.submit(function, case) for case in cases]
+    if progress and sys.stderr.isatty():
+        from concurrent.futures import as_completed
+
+        from rich.console import Console
+        from rich.progress import track
+
+        for _ in track(as_completed(futures), "cases", len(futures), console=Console(stderr=True)):
+            pass
+    return [f.result() for f in futures]

@@ -31,7 +31,7 @@ def simulate_continuous(
     """Integrate the continuous equations over the times t (N+1,) with scipy's solve_ivp (RK45, DOP853, Radau, ...).
 
     Constraints enter through their second time derivative (index 1), so they drift: compare with `MidpointVI`. `u` is constant or a
-    function of time; `kinematic(t)` returns (rho, rho', rho'').
+    function of time; `kinematic(t)` returns (rho, rho', rho''). `method`, `rtol`, `atol` go to solve_ivp.
 
     >>> import dalembert as da, numpy as np
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])

@@ -213,7 +213,6 @@ class MidpointVI:
         u: Any = None,
         kinematic: Any = None,
         every: int = 1,
-        progress: bool = False,
     ) -> Trajectory:
         """Simulate `steps` steps (or for `time` seconds) from a state.
 

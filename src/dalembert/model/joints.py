@@ -33,7 +33,7 @@ def _chain(
 
 
 def revolute(axis: str, variable: float | str | Kinematic, *children: Frame, **options: Any) -> Frame:
-    """Hinge about one axis ("x", "y", "z").
+    """Hinge about one `axis` ("x", "y", "z") by `variable` (rad; value as for `rx`).
 
     >>> revolute("z", "theta", name="arm").transform
     'rz'
@@ -42,7 +42,7 @@ def revolute(axis: str, variable: float | str | Kinematic, *children: Frame, **o
 
 
 def prismatic(axis: str, variable: float | str | Kinematic, *children: Frame, **options: Any) -> Frame:
-    """Slider along one axis.
+    """Slider along one `axis` ("x", "y", "z") by `variable` (m; value as for `tx`).
 
     >>> prismatic("x", "s").transform
     'tx'
@@ -53,7 +53,7 @@ def prismatic(axis: str, variable: float | str | Kinematic, *children: Frame, **
 def cylindrical(
     axis: str, slide: float | str | Kinematic, turn: float | str | Kinematic, *children: Frame, **options: Any
 ) -> Frame:
-    """Slides along and turns about one axis, independently.
+    """Slides along and turns about one `axis`, independently, by `slide` (m) and `turn` (rad); values as for `tx`.
 
     >>> cylindrical("z", "s", "phi").children[0].transform
     'rz'
@@ -62,7 +62,7 @@ def cylindrical(
 
 
 def helical(axis: str, variable: float | str | Kinematic, pitch: float, *children: Frame, **options: Any) -> Frame:
-    """Screw: turns about an axis and advances `pitch` metres per radian.
+    """Screw: turns about `axis` by `variable` (rad; value as for `rx`) and advances `pitch` metres per radian.
 
     >>> helical("z", "phi", 0.01).pitch
     0.01

@@ -48,7 +48,8 @@ def export_html(
     plots of energy, constraint violation and variables with a cursor in time. `trajectory` may be a Trajectory, a list
     of them (drawn over each other, called `names`), or a bare Model (then the page has sliders that pose it).
     `variables` are plotted first (default: the first three). Long motions are thinned to `max_samples` configurations;
-    the energy and constraint curves keep all their peaks. Returns the path.
+    the energy and constraint curves keep all their peaks. `title` heads the page; `autoplay` starts the motion at once.
+    Returns the path.
 
     >>> import tempfile
     >>> from dalembert import Gravity, Model, rx, tz

@@ -83,7 +83,7 @@ def plot_trajectory(
     about the world origin, and linear), "p" (generalized momenta), "inputs"; the default is the first three. Parts that
     a model does not have are left out. `variables` chooses by name (default: the first eight; with several trajectories
     the first four, each in its own panel). Names of variables and parts can also follow the trajectories directly.
-    `names` labels the trajectories.
+    `names` labels the trajectories (the first and the `others`), `title` heads the figure.
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> from dalembert import Model, tx
