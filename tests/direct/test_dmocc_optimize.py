@@ -350,7 +350,9 @@ def test_bad_arguments_are_refused():
 
 
 def test_program_derivatives_are_exact():
-    program = Program(5, 3)
+    program = Program()
+    program.unknown(np.zeros(5))
+    program.row(np.zeros(3), 0.0)
     program.add(lambda z: ca.vertcat(ca.sin(z[0] * z[1]), z[0] ** 2), [[0, 3], [4, 1]], [[0, 1], [1, 2]])
     program.add(lambda z: ca.exp(z[0]) * z[1] + z[2] ** 3, [[1, 2, 3]])
     made = program.functions()

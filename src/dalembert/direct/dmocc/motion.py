@@ -17,6 +17,12 @@ class Motion:
     reduced momenta `p` (N+1, nd) in the basis of P(q), multipliers `lam` (N+1 or N, m) of the multiplier form or None.
 
     `motion["elbow"]` is one coordinate over time.
+
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody, simulate
+    >>> disk = MultibodySystem([RigidBody("disk", 1.0, (1, 1, 2))], [Joint("R", "ground", "disk")])
+    >>> motion = simulate(disk, dt=0.1, steps=10, velocity=[1.0])
+    >>> motion["disk"].shape, motion.angular_momentum()[-1].round(9).tolist()
+    ((11,), [0.0, 0.0, 2.0])
     """
 
     system: MultibodySystem
@@ -126,6 +132,7 @@ def coordinates(system: MultibodySystem, q: Any, *, near: Any = None) -> np.ndar
 
     Turns are followed continuously in time, starting next to `near` (nd,) when given.
 
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> rod = RigidBody("rod", 1.0, (0, 1, 1)); hinge = MultibodySystem([rod], [Joint("R", "ground", "rod")])
     >>> coordinates(hinge, configuration(hinge, [0.3])).round(12).tolist()
     [0.3]
@@ -184,6 +191,7 @@ def _unwrap(vector: np.ndarray, old: np.ndarray | None) -> np.ndarray:
 def configuration(system: MultibodySystem, u: Any = None) -> np.ndarray:
     """Configuration q (n,) of joint coordinates u (nd,), an array or a dict by name (others zero).
 
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> rod = RigidBody("rod", 1.0, (0, 1, 1), position=(0.5, 0, 0))
     >>> hinge = MultibodySystem([rod], [Joint("R", "ground", "rod")])
     >>> configuration(hinge, [np.pi / 2])[:3].round(12).tolist()
@@ -197,6 +205,7 @@ def condition_numbers(system: MultibodySystem, h: float, u: Any = None) -> tuple
 
     The first does not depend on h, the second grows as 1/h^3.
 
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> rod = RigidBody("rod", 1.0, (0.1, 1, 1), position=(0.5, 0, 0))
     >>> hinge = MultibodySystem([rod], [Joint("S", "ground", "rod")])
     >>> (a, b), (c, d) = condition_numbers(hinge, 1e-2), condition_numbers(hinge, 1e-4)
@@ -210,9 +219,3 @@ def condition_numbers(system: MultibodySystem, h: float, u: Any = None) -> tuple
     start = np.concatenate([q, np.zeros(system.m)])
     _, full = k.newton_multiplier(start, q, np.zeros(system.n), tau, h)
     return float(np.linalg.cond(dense(reduced))), float(np.linalg.cond(dense(full)))
-
-
-# names used by the doctests
-from .system import Joint, RigidBody  # noqa: E402
-
-__all__ = ["Joint", "Motion", "RigidBody", "condition_numbers", "configuration", "coordinates", "moment"]

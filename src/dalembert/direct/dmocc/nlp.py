@@ -6,10 +6,31 @@ those small functions once and scattering their values costs a fraction of diffe
 
 from __future__ import annotations
 
+import time as clock
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+# what IPOPT returns -> (status, what it means)
+_STATUS = {
+    "Solve_Succeeded": ("solved", "a local optimum was found"),
+    "Solved_To_Acceptable_Level": ("acceptable", "the optimum is met to IPOPT's acceptable level only"),
+    "Infeasible_Problem_Detected": (
+        "infeasible",
+        "no point near the last iterate meets boundary conditions and bounds",
+    ),
+    "Maximum_Iterations_Exceeded": ("iteration_limit", "raise max_iterations or give a better guess"),
+    "Maximum_CpuTime_Exceeded": ("time_limit", "the time limit was reached"),
+    "Maximum_WallTime_Exceeded": ("time_limit", "the time limit was reached"),
+    "Restoration_Failed": ("restoration_failed", "IPOPT could not reduce the constraint violation; often infeasible"),
+    "Diverging_Iterates": ("diverged", "the iterates grow without bound; the problem may be unbounded"),
+    "Search_Direction_Becomes_Too_Small": ("stalled", "no further progress; the tolerance may be too tight"),
+    "Invalid_Number_Detected": ("invalid_number", "a cost or condition returned NaN or infinity"),
+    "Error_In_Step_Computation": ("step_failed", "IPOPT could not compute a step"),
+    "Not_Enough_Degrees_Of_Freedom": ("overdetermined", "more equations than unknowns: too few inputs or steps"),
+}
 
 
 @dataclass(frozen=True)
@@ -21,18 +42,98 @@ class Block:
     rows: np.ndarray | None
 
 
-class Program:
-    """Minimize the sum of scalar blocks subject to rows that are sums of vector blocks; nx unknowns, ng rows."""
+@dataclass(frozen=True)
+class Answer:
+    """Where a solver stopped: `x` is the last iterate whatever the `status`; `seconds` are (set-up, solve)."""
 
-    def __init__(self, nx: int, ng: int) -> None:
+    status: str
+    message: str
+    x: np.ndarray
+    cost: float
+    violation: float
+    multipliers: np.ndarray
+    iterations: int
+    seconds: tuple[float, float]
+
+
+class Program:
+    """Minimize the sum of scalar blocks subject to rows that are sums of vector blocks.
+
+    `unknown` and `row` hand out indices in the shape of their values, from which the blocks choose. Who keeps first
+    values and limits himself gives the numbers of unknowns and rows and uses `add` and `functions` alone.
+    """
+
+    def __init__(self, nx: int = 0, ng: int = 0) -> None:
         self.nx, self.ng = nx, ng
         self.blocks: list[Block] = []
+        self._x: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._g: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def unknown(self, value: np.ndarray, low: Any = -np.inf, high: Any = np.inf) -> np.ndarray:
+        """New unknowns with first values and limits; their indices, shaped as `value`."""
+        self._x.append(tuple(np.broadcast_to(a, value.shape).ravel() for a in (value, low, high)))  # type: ignore[arg-type]
+        self.nx += value.size
+        return self.nx - value.size + np.arange(value.size).reshape(value.shape)
+
+    def row(self, low: Any, high: Any) -> np.ndarray:
+        """New rows with limits; their indices, shaped as the limits."""
+        a, b = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
+        self._g.append((a.ravel(), b.ravel()))
+        self.ng += a.size
+        return self.ng - a.size + np.arange(a.size).reshape(a.shape)
 
     def add(self, function: Any, columns: Any, rows: Any = None) -> None:
-        """Add equal blocks: a CasADi function of one column z, its unknowns (count, k) and rows (count, r)."""
+        """Add equal blocks: a function of one CasADi column z, its unknowns (count, k) and rows (count, r)."""
         c = np.atleast_2d(np.asarray(columns, dtype=int))
         r = None if rows is None else np.atleast_2d(np.asarray(rows, dtype=int))
         self.blocks.append(Block(function, c, r))
+
+    def solve(self, settings: Mapping[str, Any], *, refuse: str = "") -> Answer:
+        """Solve by IPOPT with its `settings`; a reason to `refuse` returns the first values with that message."""
+        import casadi as ca
+
+        begun = clock.perf_counter()
+        made = self.functions()
+        x0, lbx, ubx = (np.concatenate([part[i] for part in self._x]) for i in range(3))
+        lbg, ubg = (np.concatenate([part[i] for part in self._g]) for i in range(2))
+
+        def answer(status: str, message: str, x: np.ndarray, dual: np.ndarray, count: int, end: float) -> Answer:
+            cost, rows = made["values"](x)
+            r = rows.full().ravel()
+            off = np.concatenate([lbg - r, r - ubg, lbx - x, x - ubx, [0.0]])
+            return Answer(status, message, x, float(cost), float(off.max()), dual, count, (ready - begun, end - ready))
+
+        none = np.zeros(self.ng)
+        ready = clock.perf_counter()
+        if refuse:
+            return answer("contradictory_bounds", refuse, x0, none, 0, ready)
+        solver = ca.nlpsol(
+            "program",
+            "ipopt",
+            {"x": made["x"], "f": made["cost"], "g": made["rows"]},
+            {
+                "print_time": False,
+                "ipopt": {"print_level": 0, "sb": "yes", **settings},
+                "error_on_fail": False,
+                "grad_f": made["gradient"],
+                "jac_g": made["jacobian"],
+                "hess_lag": made["hessian"],
+            },
+        )
+        ready = clock.perf_counter()
+        try:
+            out = solver(x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
+        except RuntimeError as reason:
+            return answer(
+                "solver_error", f"the solver refused the problem: {reason}", x0, none, 0, clock.perf_counter()
+            )
+        end = clock.perf_counter()
+        facts = solver.stats()
+        status, message = _STATUS.get(facts["return_status"], ("failed", facts["return_status"]))
+        x = out["x"].full().ravel()
+        if not np.isfinite(x).all():
+            status, message, x = "invalid_number", "the solver left NaN; the guess is kept", x0
+        return answer(status, message, x, out["lam_g"].full().ravel(), int(facts["iter_count"]), end)
 
     def functions(self) -> dict[str, Any]:
         """CasADi functions: `values` (x -> cost, rows), `gradient`, `jacobian`, `hessian` in nlpsol's conventions."""

@@ -11,7 +11,6 @@ form "multiplier" is (10) with all n coordinates and m multipliers per node, for
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,28 +23,6 @@ from .nlp import Program
 from .system import MultibodySystem
 
 FORMS = ("minimal", "momentum", "multiplier")
-
-# what IPOPT returns -> (status, what it means)
-_STATUS = {
-    "Solve_Succeeded": ("solved", "a local optimum was found"),
-    "Solved_To_Acceptable_Level": ("acceptable", "the optimum is met to IPOPT's acceptable level only"),
-    "Infeasible_Problem_Detected": (
-        "infeasible",
-        "no point near the last iterate satisfies boundary conditions and bounds",
-    ),
-    "Maximum_Iterations_Exceeded": ("iteration_limit", "raise max_iterations or give a better guess"),
-    "Maximum_CpuTime_Exceeded": ("time_limit", "the time limit was reached"),
-    "Maximum_WallTime_Exceeded": ("time_limit", "the time limit was reached"),
-    "Restoration_Failed": ("restoration_failed", "IPOPT could not reduce the constraint violation; often infeasible"),
-    "Diverging_Iterates": ("diverged", "the iterates grow without bound; the problem may be unbounded"),
-    "Search_Direction_Becomes_Too_Small": ("stalled", "no further progress; the tolerance may be too tight"),
-    "Invalid_Number_Detected": ("invalid_number", "a cost or condition returned NaN or infinity"),
-    "Error_In_Step_Computation": ("step_failed", "IPOPT could not compute a step"),
-    "Not_Enough_Degrees_Of_Freedom": (
-        "overdetermined",
-        "more equations than unknowns: too few actuated joints or steps",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -83,6 +60,7 @@ def problem_size(
     `form="paper"` gives the paper's count of the multiplier formulation, N(2n+m)+n and (N-1)(n+m)+4n, where the
     redundant forces of every step are unknowns too; here the joint forces are, and the multipliers of all N+1 nodes.
 
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> body = RigidBody("body", 1.0, (1, 1, 1))
     >>> problem_size(MultibodySystem([body], [Joint("free", "ground", "body")]), 50)
     (606, 318)
@@ -153,281 +131,288 @@ def optimize(
     >>> turned.status, round(turned.objective, 1)  # continuous optimum: 6 J^2 = 24
     ('solved', 24.0)
     """
-    import casadi as ca
-
     if coarse:
-        arguments = {
-            key: value for key, value in locals().items() if key not in ("ca", "system", "steps", "coarse", "guess")
-        }
+        arguments = {key: value for key, value in locals().items() if key not in ("system", "steps", "coarse", "guess")}
         for fewer in coarse:
             found = optimize(system, steps=fewer, guess=guess, **arguments)
             guess = found if found.success else guess
-    begun = clock.perf_counter()
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
     if reparameterization not in ("absolute", "relative"):
         raise ValueError(f"reparameterization must be 'absolute' or 'relative', not {reparameterization!r}")
-    if reparameterization == "relative" and form != "minimal":
+    relative = reparameterization == "relative"
+    if relative and form != "minimal":
         raise ValueError("the relative reparameterization goes with form='minimal'")
+    if relative and (cost is not None or final_cost is not None):
+        raise ValueError("the relative reparameterization offers the effort as cost only")
+    if (bounds or rate_bounds) and (relative or form == "multiplier"):
+        raise ValueError("bounds on coordinates need form 'minimal' or 'momentum' with absolute reparameterization")
     if steps < 1:
         raise ValueError(f"steps must be at least 1, not {steps}")
-    k = kernels(system)
-    n, nd, nu, m = system.n, system.nd, system.nu, system.m
-    coordinates_known = form != "multiplier" and reparameterization == "absolute"
-    shortest, longest, free_time = _duration(time)
+    duration = _duration(time)
+    limits = _limits(system.coordinates, bounds)
+    input_limits = _limits(system.inputs, input_bounds)
+    rate_limits = _limits(system.coordinates, rate_bounds)
+    aim = _goal(system, goal)
     u0 = system.vector(start)
-    v0 = system.vector(start_velocity)
-    q0 = flat(k.place(u0))
-    dq0 = k.place_jacobian(u0).full() @ v0
-    low_u, high_u = _limits(system.coordinates, bounds)
-    low_f, high_f = _limits(system.inputs, input_bounds)
-    low_r, high_r = _limits(system.coordinates, rate_bounds)
-    if (bounds or rate_bounds) and not coordinates_known:
-        raise ValueError("bounds on coordinates need form 'minimal' or 'momentum' with absolute reparameterization")
     if isinstance(effort, Mapping):
         weights = system.vector(effort, names=system.inputs)
     else:
-        weights = np.broadcast_to(np.asarray(effort, dtype=float), (nu,))
+        weights = np.broadcast_to(np.asarray(effort, dtype=float), (system.nu,))
 
-    # First guess: straight line, or what was given
-    first_u, first_f, first_t = _guess(system, guess, steps, u0, goal, 0.5 * (shortest + longest))
-    first_t = float(np.clip(first_t, shortest, longest))
-    first_q = np.array([flat(k.place(row)) for row in first_u])
+    first = _guess(system, guess, steps, u0, goal, 0.5 * (duration[0] + duration[1]))
+    task = _Transcription(system, steps, form, relative, duration, first, limits, input_limits)
+    task.start(u0, system.vector(start_velocity), *_final_momentum(system, goal, goal_velocity, form == "multiplier"))
+    task.goal(aim)
+    task.rates(*rate_limits)
+    task.cost(weights, cost, final_cost)
 
-    # Unknowns: one index per entry of x, one row of indices per node or step
-    count = 0
-    first: list[np.ndarray] = []
-    lower: list[np.ndarray] = []
-    upper: list[np.ndarray] = []
+    crossed = _crossed(system.coordinates, "", *limits) + _crossed(system.inputs, "input ", *input_limits)
+    crossed += _crossed(system.coordinates, "rate of ", *rate_limits)
+    crossed += _crossed(["time"], "", *np.reshape(duration, (2, 1)))
+    crossed += ["goal"] if np.any(aim.low > aim.high) else []
+    refuse = f"the lower limit exceeds the upper one: {', '.join(crossed)}" if crossed else ""
+    # IPOPT's own scaling of rows changes with the mesh and leads cold starts on fine ones to poor minima: switched off
+    settings = {"nlp_scaling_method": "none", "tol": tolerance, "max_iter": max_iterations, **dict(options or {})}
+    answer = task.program.solve(settings, refuse=refuse)
+    return Solution(
+        answer.status,
+        answer.message,
+        task.motion(answer.x, u0),
+        answer.cost,
+        task.program.nx,
+        task.program.ng,
+        answer.iterations,
+        answer.violation,
+        answer.seconds,
+        answer.multipliers,
+        form,
+    )
 
-    def unknown(value: np.ndarray, low: np.ndarray | float = -np.inf, high: np.ndarray | float = np.inf) -> np.ndarray:
-        nonlocal count
-        where = count + np.arange(value.size).reshape(value.shape)
-        count += value.size
-        first.append(np.ravel(value))
-        lower.append(np.broadcast_to(low, value.shape).ravel())
-        upper.append(np.broadcast_to(high, value.shape).ravel())
-        return where
 
-    if form == "multiplier":
-        at = unknown(first_q)
-        kept = guess.motion if isinstance(guess, Solution) else guess
-        first_lam = np.zeros((steps + 1, m))
-        if isinstance(kept, Motion) and kept.lam is not None and kept.lam.shape == first_lam.shape:
-            first_lam = kept.lam
-        at_lam = unknown(first_lam)
-    elif coordinates_known:
-        at = unknown(first_u, low_u, high_u)
-    else:
-        at = unknown(_increments(system, first_u, first_q))
-    at_tau = unknown(first_f, low_f, high_f)
-    at_time = unknown(np.full((1, int(free_time)), first_t), shortest, longest)
-    if form == "momentum":
-        pairs = [k.reduced(first_q[i], first_q[i + 1], first_f[i], first_t / steps) for i in range(steps)]
-        at_p = unknown(np.vstack([flat(pairs[0][0])] + [flat(b) for _, b in pairs]))
+@dataclass(frozen=True)
+class _First:
+    """A first guess: coordinates (N+1, nd), inputs (N, nu), duration, multipliers (N+1, m) or None."""
 
-    # Rows: limits are collected here, the expressions as blocks of the program below
-    total = 0
-    row_low: list[np.ndarray] = []
-    row_high: list[np.ndarray] = []
+    u: np.ndarray
+    tau: np.ndarray
+    time: float
+    lam: np.ndarray | None = None
 
-    def row(low: Any, high: Any) -> np.ndarray:
-        nonlocal total
-        pair = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
-        row_low.append(pair[0].ravel())
-        row_high.append(pair[1].ravel())
-        total += pair[0].size
-        return total - pair[0].size + np.arange(pair[0].size).reshape(pair[0].shape)
 
-    blocks: list[tuple[Any, np.ndarray, np.ndarray | None]] = []
+@dataclass(frozen=True)
+class _Aim:
+    """The goal: coordinates (nd,) for guesses, limits, and the user's condition if there is one."""
 
-    def node(z: Any) -> Any:
+    u: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    function: Callable[..., Any] | None = None
+
+
+class _Transcription:
+    """Lays out unknowns and rows of the discrete problem in one of its forms; each method adds one part."""
+
+    def __init__(
+        self,
+        system: MultibodySystem,
+        steps: int,
+        form: str,
+        relative: bool,
+        duration: tuple[float, float],
+        first: _First,
+        limits: tuple[np.ndarray, np.ndarray],
+        input_limits: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        self.system, self.steps, self.form, self.relative = system, steps, form, relative
+        self.k = k = kernels(system)
+        self.shortest, self.longest = duration
+        self.free_time = self.shortest != self.longest
+        self.program = program = Program()
+        time = float(np.clip(first.time, self.shortest, max(duration)))
+        q = np.array([flat(k.place(row)) for row in first.u])
+        if form == "multiplier":
+            self.at = program.unknown(q)
+            lam = np.zeros((steps + 1, system.m))
+            self.at_lam = program.unknown(first.lam if first.lam is not None and first.lam.shape == lam.shape else lam)
+        elif relative:
+            self.at = program.unknown(_increments(system, first.u, q))
+        else:
+            self.at = program.unknown(first.u, *limits)
+        self.at_tau = program.unknown(first.tau, *input_limits)
+        self.at_time = program.unknown(np.full((1, int(self.free_time)), time), self.shortest, self.longest)
+        if form == "momentum":
+            pairs = [k.reduced(q[i], q[i + 1], first.tau[i], time / steps) for i in range(steps)]
+            self.at_p = program.unknown(np.vstack([flat(pairs[0][0])] + [flat(b) for _, b in pairs]))
+        self.at_steps = np.hstack([self.at[:-1], self.at[1:], self.at_tau, np.tile(self.at_time, (steps, 1))])
+
+    def node(self, z: Any) -> Any:
         """Configuration of a node from its unknowns."""
-        return z if form == "multiplier" else k.place(z)
+        return z if self.form == "multiplier" else self.k.place(z)
 
-    def split(z: Any) -> tuple[Any, Any, Any, Any]:
+    def step_size(self, time: Any) -> Any:
+        """h from the unknown duration (an empty column if it is given)."""
+        return time[0] / self.steps if self.free_time else self.shortest / self.steps
+
+    def split(self, z: Any) -> tuple[Any, Any, Any, Any]:
         """Unknowns of a step: those of both nodes, inputs, step size."""
-        size = at.shape[1]
-        h = z[2 * size + nu] / steps if free_time else shortest / steps
-        return z[:size], z[size : 2 * size], z[2 * size : 2 * size + nu], h
+        size, nu = self.at.shape[1], self.system.nu
+        return z[:size], z[size : 2 * size], z[2 * size : 2 * size + nu], self.step_size(z[2 * size + nu :])
 
-    steps_at = np.hstack([at[:-1], at[1:], at_tau, np.tile(at_time, (steps, 1))])
-    start_rows = row(q0, q0) if form == "multiplier" else row(u0, u0)
-    blocks.append((lambda z: z, at[:1], start_rows[None]))
+    def match(self, z: Any) -> Any:
+        """-p_n- and p_{n+1}+ of a step."""
+        import casadi as ca
 
-    # Dynamics as matching of momenta: row n is p_n+ - p_n-, the first and last are boundary conditions (18)
-    width = n if form == "multiplier" else nd
-    p0 = system.mass_matrix @ dq0 if form == "multiplier" else flat(k.momentum(q0, dq0))
-    p_end, tolerated = _final_momentum(system, goal, goal_velocity, redundant=form == "multiplier")
-    low, high = np.zeros((steps + 1, width)), np.zeros((steps + 1, width))
-    low[0] = high[0] = -p0
-    low[-1], high[-1] = p_end - tolerated, p_end + tolerated
-
-    def match(z: Any) -> Any:
-        a, b, f, h = split(z)
-        minus, plus = (k.legendre if form == "multiplier" else k.reduced)(node(a), node(b), f, h)
+        a, b, f, h = self.split(z)
+        momenta = self.k.legendre if self.form == "multiplier" else self.k.reduced
+        minus, plus = momenta(self.node(a), self.node(b), f, h)
         return ca.vertcat(-minus, plus)
 
-    if form == "momentum":
-        sides = row(np.zeros((steps, 2 * nd)), np.zeros((steps, 2 * nd)))
-        size = steps_at.shape[1]
-        blocks.append(
-            (
-                lambda z: match(z[:size]) + ca.vertcat(z[size : size + nd], -z[size + nd :]),
-                np.hstack([steps_at, at_p[:-1], at_p[1:]]),
-                sides,
+    def start(self, u0: np.ndarray, v0: np.ndarray, p_end: np.ndarray, tolerance: np.ndarray) -> None:
+        """Initial configuration, and the dynamics as matching of momenta: row n is p_n+ - p_n-, ends are (18)."""
+        import casadi as ca
+
+        k, program, steps = self.k, self.program, self.steps
+        multiplier = self.form == "multiplier"
+        q0, dq0 = flat(k.place(u0)), k.place_jacobian(u0).full() @ v0
+        given = q0 if multiplier else u0
+        program.add(lambda z: z, self.at[:1], program.row(given, given))
+        p0 = self.system.mass_matrix @ dq0 if multiplier else flat(k.momentum(q0, dq0))
+        size = len(p0)
+        if self.form == "momentum":
+            width = self.at_steps.shape[1]
+            program.add(
+                lambda z: self.match(z[:width]) + ca.vertcat(z[width : width + size], -z[width + size :]),
+                np.hstack([self.at_steps, self.at_p[:-1], self.at_p[1:]]),
+                program.row(np.zeros((steps, 2 * size)), 0.0),
             )
-        )
-        ends = row([p0, low[-1]], [p0, high[-1]])
-        blocks.append((lambda z: z, at_p[[0, -1]], ends))
-    else:
-        nodes = row(low, high)
-        if coordinates_known or form == "multiplier":
-            blocks.append((match, steps_at, np.hstack([nodes[:-1], nodes[1:]])))
+            program.add(lambda z: z, self.at_p[[0, -1]], program.row([p0, p_end - tolerance], [p0, p_end + tolerance]))
+            return
+        low, high = np.zeros((steps + 1, size)), np.zeros((steps + 1, size))
+        low[0] = high[0] = -p0
+        low[-1], high[-1] = p_end - tolerance, p_end + tolerance
+        rows = program.row(low, high)
+        if self.relative:
+            program.add(self._chain, np.arange(program.nx), rows.ravel())
         else:
-            blocks.append((_chain(system, steps, free_time, shortest), np.arange(count)[None], nodes.ravel()[None]))
-    if form == "multiplier":
+            program.add(self.match, self.at_steps, np.hstack([rows[:-1], rows[1:]]))
+        if multiplier:
+            self._react(rows)
 
-        def reaction(weight: float) -> Any:
-            def pull(z: Any) -> Any:
-                h = z[n + m] / steps if free_time else shortest / steps
-                return -weight * h * k.pull(z[:n], z[n : n + m])
+    def _react(self, rows: np.ndarray) -> None:
+        """Constraint forces of (10) and (14), half of them at the ends, and the constraints themselves."""
+        k, n, m = self.k, self.system.n, self.system.m
+        columns = np.hstack([self.at, self.at_lam, np.tile(self.at_time, (self.steps + 1, 1))])
 
-            return pull
+        def pull(z: Any) -> Any:
+            return -self.step_size(z[n + m :]) * k.pull(z[:n], z[n : n + m])
 
-        pulled = np.hstack([at, at_lam, np.tile(at_time, (steps + 1, 1))])
-        blocks.append((reaction(0.5), pulled[[0, -1]], nodes[[0, -1]]))
-        if steps > 1:
-            blocks.append((reaction(1.0), pulled[1:-1], nodes[1:-1]))
-        closed = row(np.zeros((steps, m)), np.zeros((steps, m)))
-        blocks.append((lambda z: k.constraints(z)[0], at[1:], closed))
+        self.program.add(lambda z: 0.5 * pull(z), columns[[0, -1]], rows[[0, -1]])
+        if self.steps > 1:
+            self.program.add(pull, columns[1:-1], rows[1:-1])
+        closed = self.program.row(np.zeros((self.steps, m)), 0.0)
+        self.program.add(lambda z: k.constraints(z)[0], self.at[1:], closed)
 
-    # Final configuration
-    goal_u, goal_low, goal_high, goal_function = _goal(system, goal)
-    end_at = at[-1:] if coordinates_known or form == "multiplier" else np.arange(at.size)[None]
+    def _chain(self, z: Any) -> Any:
+        """Momentum matching of all steps in terms of the increments (11): one block, dense in time."""
+        import casadi as ca
 
-    def end_node(z: Any) -> Any:
-        return node(z) if coordinates_known or form == "multiplier" else _unroll(system, z, steps)[-1]
+        nu, steps, base = self.system.nu, self.steps, self.at.size
+        q, h = self._unroll(z), self.step_size(z[base + steps * nu :])
+        pairs = [self.k.reduced(q[i], q[i + 1], z[base + i * nu : base + (i + 1) * nu], h) for i in range(steps)]
+        inner = [pairs[i][1] - pairs[i + 1][0] for i in range(steps - 1)]
+        return ca.vertcat(-pairs[0][0], *inner, pairs[-1][1])
 
-    if goal_function is not None:
+    def _unroll(self, z: Any) -> list[Any]:
+        """Configurations of all nodes from the increments, numbers or expressions."""
+        nd = self.system.nd
+        nodes = [self.k.place(z[:nd])]
+        for i in range(1, self.steps + 1):
+            nodes.append(self.k.advance(z[i * nd : (i + 1) * nd], nodes[-1]))
+        return nodes
 
-        def reached(z: Any) -> Any:
-            return ca.vertcat(goal_function(View(system, end_node(z), u=z if coordinates_known else None)))
+    def goal(self, aim: _Aim) -> None:
+        """Final configuration: coordinates, a condition of the user, or D(q_N, goal) where q is unknown."""
+        import casadi as ca
 
-        size = int(reached(ca.SX.sym("z", end_at.shape[1])).numel())
-        blocks.append(
-            (reached, end_at, row(np.broadcast_to(goal_low, (size,)), np.broadcast_to(goal_high, (size,)))[None])
-        )
-    elif coordinates_known:
-        blocks.append((lambda z: z, end_at, row(goal_low, goal_high)[None]))
-    else:
-        if np.any((goal_low != goal_high) & (np.isfinite(goal_low) | np.isfinite(goal_high))):
-            raise ValueError("ranges in the goal need form 'minimal' with absolute reparameterization")
-        free = np.where(goal_low == goal_high, 0.0, np.inf)
-        aim = flat(k.place(goal_u))
-        blocks.append((lambda z: k.difference(end_node(z), aim), end_at, row(-free, free)[None]))
+        absolute = not self.relative and self.form != "multiplier"
+        columns = self.at.ravel() if self.relative else self.at[-1]
 
-    # Rates over a step
-    limited = np.flatnonzero(np.isfinite(low_r) | np.isfinite(high_r))
-    if limited.size:
-        columns = np.hstack([at[:-1][:, limited], at[1:][:, limited], np.tile(at_time, (steps, 1))])
-        few = limited.size
+        def last(z: Any) -> Any:
+            return self._unroll(z)[-1] if self.relative else self.node(z)
 
-        def rate(z: Any) -> Any:
-            return (z[few : 2 * few] - z[:few]) * (steps / (z[2 * few] if free_time else shortest))
+        if aim.function is not None:
+            condition = aim.function
 
-        ones = np.ones((steps, 1))
-        blocks.append((rate, columns, row(ones * low_r[limited], ones * high_r[limited])))
+            def reached(z: Any) -> Any:
+                return ca.vertcat(condition(View(self.system, last(z), u=z if absolute else None)))
 
-    # Cost: midpoint rule (20), effort, final cost with the projected momentum
-    def running(z: Any) -> Any:
-        a, b, f, h = split(z)
-        value = 0.5 * h * ca.dot(ca.DM(weights), f**2)
-        if cost is not None:
-            qa, qb = node(a), node(b)
-            middle = 0.5 * (a + b) if coordinates_known else None
-            value = value + h * cost(View(system, 0.5 * (qa + qb), v=(qb - qa) / h, u=middle, tau=f))
-        return value
-
-    def final(z: Any) -> Any:
-        assert final_cost is not None
-        a, b, f, h = split(z)
-        q_end = node(b)
-        momentum = k.reduced(node(a), q_end, f, h)[1]
-        return final_cost(View(system, q_end, v=k.velocity(q_end, momentum), u=b if coordinates_known else None))
-
-    if not coordinates_known and form != "multiplier" and (cost is not None or final_cost is not None):
-        raise ValueError("the relative reparameterization offers the effort as cost only")
-    blocks.append((running, steps_at, None))
-    if final_cost is not None:
-        blocks.append((final, steps_at[-1:], None))
-
-    program = Program(count, total)
-    for function, columns, where in blocks:
-        program.add(function, columns, where)
-    made = program.functions()
-    x0, lbx, ubx = np.concatenate(first), np.concatenate(lower), np.concatenate(upper)
-    lbg, ubg = np.concatenate(row_low), np.concatenate(row_high)
-
-    def finish(
-        status: str, message: str, x: np.ndarray, iterations: int, seconds: tuple[float, float], dual: Any
-    ) -> Solution:
-        if form == "multiplier":
-            q = x[at]
-        elif coordinates_known:
-            q = np.array([flat(k.place(u)) for u in x[at]])
+            size = int(reached(ca.SX.sym("z", columns.size)).numel())
+            self.program.add(reached, columns, self.program.row(np.broadcast_to(aim.low, (size,)), aim.high))
+        elif absolute:
+            self.program.add(lambda z: z, columns, self.program.row(aim.low, aim.high))
         else:
-            q = _unroll_numbers(system, x[at])
-        cost_, rows_ = made["values"](x)
-        r = flat(rows_)
-        off = np.concatenate([lbg - r, r - ubg, lbx - x, x - ubx, [0.0]])
-        duration = float(x[int(at_time[0, 0])]) if free_time else shortest
-        motion = _motion(system, q, x[at_tau], duration, u0, x[at_lam] if form == "multiplier" else None)
-        return Solution(
-            status, message, motion, float(cost_), count, total, iterations, float(off.max()), seconds, dual, form
-        )
+            if np.any((aim.low != aim.high) & (np.isfinite(aim.low) | np.isfinite(aim.high))):
+                raise ValueError("ranges in the goal need form 'minimal' or 'momentum', absolute reparameterization")
+            free, target = np.where(aim.low == aim.high, 0.0, np.inf), flat(self.k.place(aim.u))
+            self.program.add(lambda z: self.k.difference(last(z), target), columns, self.program.row(-free, free))
 
-    crossed = [f"{c} in [{a:g}, {b:g}]" for c, a, b in _named(system, low_u, high_u, low_f, high_f) if a > b]
-    crossed += [f"time in [{shortest:g}, {longest:g}]"] if shortest > longest else []
-    crossed += [f"rate of {c}" for c, a, b in zip(system.coordinates, low_r, high_r, strict=True) if a > b]
-    crossed += ["goal"] if np.any(goal_low > goal_high) else []
-    if crossed:
-        text = f"the lower limit exceeds the upper one: {', '.join(crossed)}"
-        return finish("contradictory_bounds", text, x0, 0, (clock.perf_counter() - begun, 0.0), np.zeros(total))
-    # IPOPT's own scaling of rows changes with the mesh and leads cold starts on fine ones to poor minima: switched off
-    settings: dict[str, Any] = {"print_level": 0, "sb": "yes", "nlp_scaling_method": "none"}
-    settings |= {"tol": tolerance, "max_iter": max_iterations}
-    settings |= dict(options or {})
-    solver = ca.nlpsol(
-        "dmocc",
-        "ipopt",
-        {"x": made["x"], "f": made["cost"], "g": made["rows"]},
-        {
-            "print_time": False,
-            "ipopt": settings,
-            "error_on_fail": False,
-            "grad_f": made["gradient"],
-            "jac_g": made["jacobian"],
-            "hess_lag": made["hessian"],
-        },
-    )
-    ready = clock.perf_counter()
-    try:
-        out = solver(x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
-    except RuntimeError as reason:
-        text = f"the solver refused the problem: {reason}"
-        return finish("solver_error", text, x0, 0, (ready - begun, 0.0), np.zeros(total))
-    seconds = (ready - begun, clock.perf_counter() - ready)
-    facts = solver.stats()
-    status, message = _STATUS.get(facts["return_status"], ("failed", facts["return_status"]))
-    value = flat(out["x"])
-    if not np.isfinite(value).all():
-        status, message, value = "invalid_number", "the solver left NaN; the guess is kept", x0
-    return finish(status, message, value, int(facts["iter_count"]), seconds, flat(out["lam_g"]))
+    def rates(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Limits on the rates of coordinates over a step."""
+        chosen = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+        few = chosen.size
+        if few:
+            times = np.tile(self.at_time, (self.steps, 1))
+            self.program.add(
+                lambda z: (z[few : 2 * few] - z[:few]) / self.step_size(z[2 * few :]),
+                np.hstack([self.at[:-1][:, chosen], self.at[1:][:, chosen], times]),
+                self.program.row(np.tile(low[chosen], (self.steps, 1)), high[chosen]),
+            )
+
+    def cost(self, weights: np.ndarray, cost: Any, final_cost: Any) -> None:
+        """Effort and running cost by the midpoint rule (20), final cost with the projected momentum (15)."""
+        import casadi as ca
+
+        known = self.form != "multiplier"
+
+        def running(z: Any) -> Any:
+            a, b, f, h = self.split(z)
+            value = 0.5 * h * ca.dot(ca.DM(weights), f**2)
+            if cost is None:
+                return value
+            qa, qb = self.node(a), self.node(b)
+            middle = 0.5 * (a + b) if known else None
+            return value + h * cost(View(self.system, 0.5 * (qa + qb), v=(qb - qa) / h, u=middle, tau=f))
+
+        def final(z: Any) -> Any:
+            a, b, f, h = self.split(z)
+            q = self.node(b)
+            momentum = self.k.reduced(self.node(a), q, f, h)[1]
+            return final_cost(View(self.system, q, v=self.k.velocity(q, momentum), u=b if known else None))
+
+        self.program.add(running, self.at_steps)
+        if final_cost is not None:
+            self.program.add(final, self.at_steps[-1])
+
+    def motion(self, x: np.ndarray, u0: np.ndarray) -> Motion:
+        """The motion of an iterate."""
+        k, steps = self.k, self.steps
+        if self.form == "multiplier":
+            q = x[self.at]
+        elif self.relative:
+            q = np.array([flat(node) for node in self._unroll(x[self.at].ravel())])
+        else:
+            q = np.array([flat(k.place(u)) for u in x[self.at]])
+        tau, time = x[self.at_tau], float(x[self.at_time].sum()) if self.free_time else self.shortest
+        pairs = [k.reduced(q[i], q[i + 1], tau[i], time / steps) for i in range(steps)]
+        p = np.vstack([flat(a) for a, _ in pairs] + [flat(pairs[-1][1])])
+        lam = x[self.at_lam] if self.form == "multiplier" else None
+        u = coordinates(self.system, q, near=u0)
+        return Motion(self.system, np.linspace(0.0, time, steps + 1), q, u, tau, p, lam)
 
 
 def _final_momentum(
-    system: MultibodySystem, goal: Any, velocity: Any, *, redundant: bool
+    system: MultibodySystem, goal: Any, velocity: Any, redundant: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Momentum at the goal, (n,) or reduced (nd,), and per row its tolerance: 0, or infinity where it is free."""
     k = kernels(system)
@@ -444,52 +429,18 @@ def _final_momentum(
         rates = system.vector(np.full(system.nd, velocity) if np.ndim(velocity) == 0 else velocity)
     if not np.any(rates):
         return np.zeros(size), np.zeros(size)
-    u, low, high, function = _goal(system, goal)
-    if function is not None or np.any(low != high):
+    aim = _goal(system, goal)
+    if aim.function is not None or np.any(aim.low != aim.high):
         raise ValueError("a moving goal needs the value of every coordinate in goal")
-    v = k.place_jacobian(u).full() @ rates
-    return (system.mass_matrix @ v if redundant else flat(k.momentum(k.place(u), v))), np.zeros(size)
+    v = k.place_jacobian(aim.u).full() @ rates
+    return (system.mass_matrix @ v if redundant else flat(k.momentum(k.place(aim.u), v))), np.zeros(size)
 
 
-def _unroll(system: MultibodySystem, z: Any, steps: int) -> list[Any]:
-    """Configurations of all nodes from the increments (11), as expressions."""
-    k, nd = kernels(system), system.nd
-    nodes = [k.place(z[:nd])]
-    for i in range(steps):
-        nodes.append(k.advance(z[(i + 1) * nd : (i + 2) * nd], nodes[-1]))
-    return nodes
-
-
-def _unroll_numbers(system: MultibodySystem, increments: np.ndarray) -> np.ndarray:
-    k = kernels(system)
-    nodes = [flat(k.place(increments[0]))]
-    for row in increments[1:]:
-        nodes.append(flat(k.advance(row, nodes[-1])))
-    return np.array(nodes)
-
-
-def _chain(system: MultibodySystem, steps: int, free_time: bool, time: float) -> Any:
-    """Momentum matching of all steps in terms of the increments: one dense block."""
-    import casadi as ca
-
-    k, nd, nu = kernels(system), system.nd, system.nu
-
-    def match(z: Any) -> Any:
-        q = _unroll(system, z, steps)
-        h = z[-1] / steps if free_time else time / steps
-        base = (steps + 1) * nd
-        pairs = [k.reduced(q[i], q[i + 1], z[base + i * nu : base + (i + 1) * nu], h) for i in range(steps)]
-        inner = [pairs[i][1] - pairs[i + 1][0] for i in range(steps - 1)]
-        return ca.vertcat(-pairs[0][0], *inner, pairs[-1][1])
-
-    return match
-
-
-def _duration(time: float | tuple[float, float]) -> tuple[float, float, bool]:
+def _duration(time: float | tuple[float, float]) -> tuple[float, float]:
     pair = np.atleast_1d(np.asarray(time, dtype=float))
     if pair.size not in (1, 2) or not np.isfinite(pair).all() or (pair <= 0).any():
         raise ValueError(f"time must be a positive number or (shortest, longest), not {time!r}")
-    return float(pair[0]), float(pair[-1]), pair.size == 2
+    return float(pair[0]), float(pair[-1])
 
 
 def _limits(names: Sequence[str], bounds: Mapping[str, tuple[float, float]] | None) -> tuple[np.ndarray, np.ndarray]:
@@ -504,23 +455,17 @@ def _limits(names: Sequence[str], bounds: Mapping[str, tuple[float, float]] | No
     return low, high
 
 
-def _named(
-    system: MultibodySystem, low_u: np.ndarray, high_u: np.ndarray, low_f: np.ndarray, high_f: np.ndarray
-) -> list[tuple[str, float, float]]:
-    return [
-        *zip(system.coordinates, low_u, high_u, strict=True),
-        *((f"input {c}", a, b) for c, a, b in zip(system.inputs, low_f, high_f, strict=True)),
-    ]
+def _crossed(names: Sequence[str], what: str, low: np.ndarray, high: np.ndarray) -> list[str]:
+    return [f"{what}{c} in [{a:g}, {b:g}]" for c, a, b in zip(names, low, high, strict=True) if a > b]
 
 
-def _goal(system: MultibodySystem, goal: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Callable[..., Any] | None]:
-    """Goal coordinates for the guess (free ones zero), lower and upper limits, condition of the user."""
+def _goal(system: MultibodySystem, goal: Any) -> _Aim:
     if isinstance(goal, tuple) and goal and callable(goal[0]):
         function, low, high = goal
-        return np.zeros(system.nd), np.asarray(low, dtype=float), np.asarray(high, dtype=float), function
+        return _Aim(np.zeros(system.nd), np.asarray(low, dtype=float), np.asarray(high, dtype=float), function)
     low, high = np.full(system.nd, -np.inf), np.full(system.nd, np.inf)
     if goal is None:
-        return np.zeros(system.nd), low, high, None
+        return _Aim(np.zeros(system.nd), low, high)
     items = goal.items() if isinstance(goal, Mapping) else zip(system.coordinates, goal, strict=True)
     for key, value in items:
         if key not in system.coordinates:
@@ -532,35 +477,34 @@ def _goal(system: MultibodySystem, goal: Any) -> tuple[np.ndarray, np.ndarray, n
         low[i], high[i] = pair[0], pair[-1]
     known = np.isfinite(low) & np.isfinite(high)
     middle = 0.5 * (np.where(known, low, 0.0) + np.where(known, high, 0.0))
-    return middle, low, high, None
+    return _Aim(middle, low, high)
 
 
-def _guess(
-    system: MultibodySystem, guess: Any, steps: int, u0: np.ndarray, goal: Any, time: float
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coordinates (N+1, nd), inputs (N, nu) and duration of the first guess."""
+def _guess(system: MultibodySystem, guess: Any, steps: int, u0: np.ndarray, goal: Any, time: float) -> _First:
+    """First guess: straight line, coordinates as given, or a motion interpolated in time."""
     if isinstance(guess, Solution):
         guess = guess.motion
     if guess is None:
-        end, low, high, function = _goal(system, goal)
-        end = u0 if function is not None else np.where(np.isfinite(low) & np.isfinite(high), end, u0)
-        return u0 + np.linspace(0, 1, steps + 1)[:, None] * (end - u0), np.zeros((steps, system.nu)), time
+        aim = _goal(system, goal)
+        end = u0
+        if aim.function is None:
+            end = np.where(np.isfinite(aim.low) & np.isfinite(aim.high), aim.u, u0)
+        return _First(u0 + np.linspace(0, 1, steps + 1)[:, None] * (end - u0), np.zeros((steps, system.nu)), time)
     if not isinstance(guess, Motion):
         u = np.array(guess, dtype=float)
         if u.shape != (steps + 1, system.nd) or not np.isfinite(u).all():
             raise ValueError(f"guess must be finite with shape ({steps + 1}, {system.nd}), got {u.shape}")
-        return u, np.zeros((steps, system.nu)), time
+        return _First(u, np.zeros((steps, system.nu)), time)
     if guess.u.shape[1] != system.nd or guess.tau.shape[1] != system.nu:
         raise ValueError("the guess is a motion of another system; give its coordinates as an array")
     old, new = guess.t / guess.t[-1], np.linspace(0, 1, steps + 1)
-    u = np.column_stack([np.interp(new, old, column) for column in guess.u.T])
     centres, middles = 0.5 * (old[1:] + old[:-1]), 0.5 * (new[1:] + new[:-1])
-    tau = (
-        np.column_stack([np.interp(middles, centres, column) for column in guess.tau.T])
-        if system.nu
-        else np.zeros((steps, 0))
-    )
-    return u, tau, float(guess.t[-1])
+    u, tau = np.empty((steps + 1, system.nd)), np.empty((steps, system.nu))
+    for i in range(system.nd):
+        u[:, i] = np.interp(new, old, guess.u[:, i])
+    for i in range(system.nu):
+        tau[:, i] = np.interp(middles, centres, guess.tau[:, i])
+    return _First(u, tau, float(guess.t[-1]), guess.lam)
 
 
 def _increments(system: MultibodySystem, u: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -580,19 +524,3 @@ def _increments(system: MultibodySystem, u: np.ndarray, q: np.ndarray) -> np.nda
                 break
         out[i], at = step, flat(k.advance(step, at))
     return out
-
-
-def _motion(system: MultibodySystem, q: np.ndarray, tau: np.ndarray, time: float, u0: np.ndarray, lam: Any) -> Motion:
-    k = kernels(system)
-    steps = len(tau)
-    t = np.linspace(0.0, time, steps + 1)
-    h = time / steps
-    pairs = [k.reduced(q[i], q[i + 1], tau[i], h) for i in range(steps)]
-    p = np.vstack([flat(a) for a, _ in pairs] + [flat(pairs[-1][1])])
-    return Motion(system, t, q, coordinates(system, q, near=u0), tau.reshape(steps, system.nu), p, lam)
-
-
-# names used by the doctests
-from .system import Joint, RigidBody  # noqa: E402
-
-__all__ = ["Joint", "RigidBody", "Solution", "optimize", "problem_size"]
