@@ -440,8 +440,8 @@ def acceleration(
 ) -> Acceleration:
     """ddq and lambda of d/dt L_v - L_q = F + Dh^T lambda under the constraints (Scalable variational integrators, eqs 28, 36).
 
-    Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations. With `derivatives=True` the result also
-    carries the exact first derivatives (see `Acceleration`).
+    Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations. With
+    `derivatives=True` the result also carries the exact first derivatives (see `Acceleration`).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -9.8))])
@@ -498,8 +498,8 @@ def satisfy_constraints(
 ) -> Array:
     """The nearest configuration with h(q) = 0, keeping the variables in `fixed` (and the kinematic ones) as they are.
 
-    `keep_kinematic=False` lets the kinematic variables move too. `tolerance` bounds |h| relative to 1 + |Dh|; ConvergenceError when
-    `max_iterations` steps do not reach it.
+    `keep_kinematic=False` lets the kinematic variables move too. `tolerance` bounds |h| relative to 1 + |Dh|;
+    ConvergenceError when `max_iterations` steps do not reach it.
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -584,8 +584,9 @@ def equilibrium(
 ) -> Array:
     """A static equilibrium near q: least potential energy under the constraints (inputs u act as constant loads).
 
-    Newton steps on the Lagrangian, regularized until they go downhill in the merit V + penalty |h|. The variables in `fixed` and the
-    kinematic ones stay as they are. `tolerance` bounds the residual forces (relative) and h; ConvergenceError after `max_iterations`.
+    Newton steps on the Lagrangian, regularized until they go downhill in the merit V + penalty |h|. The variables in
+    `fixed` and the kinematic ones stay as they are. `tolerance` bounds the residual forces (relative) and h;
+    ConvergenceError after `max_iterations`.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])

@@ -134,10 +134,10 @@ def rollouts(
 def ensemble(
     function: Callable[..., Any], cases: Iterable[Any], executor: Executor | None = None, *, progress: bool = False
 ) -> list[Any]:
-    """[function(case) for case in cases] on any `concurrent.futures.Executor`; local processes when no `executor` is given.
+    """[function(case) for case in cases] on any `concurrent.futures.Executor`; local processes without an `executor`.
 
-    Models, integrators, trajectories and policies pickle, so they can travel. Results come in the order of the cases. `progress` shows
-    a bar when stderr is a terminal.
+    Models, integrators, trajectories and policies pickle, so they can travel. Results come in the order of the cases.
+    `progress` shows a bar when stderr is a terminal.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> import dalembert as da

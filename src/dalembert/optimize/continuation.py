@@ -36,7 +36,8 @@ def continuation(
 ) -> list[Optimization]:
     """Optimize each stage from the result of the one before; returns all results, the last one is the answer.
 
-    `stages` are `Stage` values. `start` is that of the first stage, a motion of `start_system` (default: the first stage's system). Between
+    `stages` are `Stage` values.
+    `start` is that of the first stage, a motion of `start_system` (default: the first stage's system). Between
     systems, states and inputs are matched by name: inputs that a system lacks are dropped, new ones are zero. The
     sequence ends after a stage that did not converge, unless `keep_going`. Other options go to `optimize`.
 

@@ -78,7 +78,8 @@ def export_gif(
 ) -> Path:
     """Write an animated GIF of one or several trajectories; returns the path.
 
-    `trajectory` is one or a list of them, called `names`; `fps` pictures per second; `speed` 2 plays twice as fast; `size` is in pixels; `plot` adds the energy with a cursor in time under the scene
+    `trajectory` is one or a list of them, called `names`; `fps` pictures per second;
+    `speed` 2 plays twice as fast; `size` is in pixels; `plot` adds the energy with a cursor in time under the scene
     (if the film is at least 160 pixels high); `trail` (s) draws the recent paths of the masses. Motions that would need
     more than `max_frames` pictures are played with larger steps in time.
 
@@ -123,7 +124,7 @@ def export_mp4(
 ) -> Path:
     """Write an MP4 film with ffmpeg (on the PATH, or from the package imageio-ffmpeg); options as for `export_gif`.
 
-    `trajectory` goes to the file `path`; `fps`, `speed`, `size`, `plot`, `trail`, `max_frames` and `names` mean the same there.
+    `trajectory` goes to the file `path`; `fps`, `speed`, `size`, `plot`, `trail`, `max_frames`, `names` mean the same.
     Raises RuntimeError when there is no ffmpeg; `export_gif` needs none.
     """
     program = find_ffmpeg()
