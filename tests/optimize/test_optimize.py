@@ -285,16 +285,17 @@ def test_start_that_breaks_the_constraints():
 
 
 def test_unbounded_cost():
+    """A negative weight: every model is indefinite or falls forever; the status says so, the motion stays finite."""
     system = problems.left_system(problems.cart_pendulum(), 0.1, 20)
-    cost = TrackingCost({}, 0.0, -1.0)
-    start = (np.tile([0.0, 0.0, 0.0, 0.0], (21, 1)), np.ones((20, 1)) * 0.1)
-    result = optimize(system, cost, (system.simulate(start[0][0], start[1]), start[1]), max_iterations=2000)
-    assert result.status in ("unbounded", "stalled")
-    assert result.cost < 0
+    U = np.full((20, 1), 0.1)
+    start = (system.simulate([0.0, 0.0, 0.0, 0.0], U), U)
+    result = optimize(system, TrackingCost({}, 0.0, -1.0), start, max_iterations=2000)
+    assert result.status == "unbounded"
+    assert "keeps falling" in result.reason
     assert np.isfinite(result.X).all()
 
 
-def test_no_descent_direction_is_an_error():
+def test_gradient_that_is_not_finite():
     system = problems.left_system(problems.pendulum(), 0.1, 5)
 
     class Weird:
@@ -311,24 +312,22 @@ def test_no_descent_direction_is_an_error():
         optimize(system, Weird(), (np.zeros((6, 2)), np.zeros((5, 1))))
 
 
-def test_not_stabilizable():
-    """A free inverted pendulum beside a driven one: nothing can stabilize it, and the result says what happened."""
+@pytest.mark.parametrize(("steps", "status"), [(400, "converged"), (4000, "stalled")])
+def test_not_stabilizable(steps, status):
+    """A free inverted pendulum beside a driven cart: nothing can stabilize it. A short horizon is no problem (nothing
+    disturbs the pendulum), on a long one the Riccati sweep overflows, and the result says so."""
     model = da.Model(
-        [
-            da.tx("a", name="cart", mass=1.0),
-            da.rz("b", da.ty(1.0, name="top", mass=1.0)),
-        ],
+        [da.tx("a", name="cart", mass=1.0), da.rz("b", da.ty(1.0, name="top", mass=1.0))],
         [da.Gravity((0, -9.8, 0)), da.ConfigForce("a", "push")],
     )
-    system = problems.left_system(model, 0.05, 400)
-    X = np.zeros((401, 4))
-    X[:, 1] = 1e-9
-    U = np.zeros((400, 1))
-    cost = TrackingCost({"a": 1.0}, 1.0, 1.0)
-    result = optimize(system, cost, (X, U))
-    assert result.status in ("converged", "stalled")
+    system = problems.left_system(model, 0.05, steps)
+    X, U = np.zeros((steps + 1, 4)), np.zeros((steps, 1))
+    result = optimize(system, TrackingCost({"a": 1.0}, 1.0, 1.0), (X, U))
+    assert result.status == status, result.reason
     assert np.isfinite(result.X).all()
-    assert result.cost <= result.history[0].cost
+    if status == "stalled":
+        assert "no feedback stabilizes the motion" in result.reason
+        np.testing.assert_array_equal(result.X, X)  # the best motion is the start
 
 
 def test_integrator_and_trajectories_as_arguments():

@@ -186,6 +186,11 @@ def descend(
                 break
     except KeyboardInterrupt:
         status, reason = "interrupted", f"stopped from the keyboard in iteration {index}"
+    except IndefiniteModel as error:
+        status = "stalled"
+        reason = f"no feedback stabilizes the motion ({error}); shorten the horizon or give another start"
+    except ConvergenceError as error:  # the motion found so far is kept
+        status, reason = "stalled", str(error)
     if gains is None:
         gains = np.zeros((len(U), U.shape[1], X.shape[1]))
     return Optimization(
