@@ -158,7 +158,7 @@ def descend(
             begun = time.perf_counter()
             # a new projection operator, then directions until one can be followed
             p = problem.point(X, U, value)
-            chosen = _method_at(method, count)
+            chosen = _method_at(method, index)
             if chosen == "auto" and _contracts(p, rows):
                 chosen = "quasi"
             outcome = _advance(problem, p, chosen, tolerance, search, count < max_iterations)

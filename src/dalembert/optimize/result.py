@@ -44,6 +44,7 @@ class Optimization:
     - "iterations": the limit of iterations was reached,
     - "stalled": no step along the direction lowers the cost; `reason` says why,
     - "unbounded": the cost falls without limit,
+    - "infeasible": the bounds could not be met,
     - "interrupted": stopped from the keyboard.
 
     In every case X, U are a motion of the system, the best one met.
