@@ -7,10 +7,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -33,8 +35,9 @@ using OptArray = std::optional<Array>;
 nb::object make_array(std::vector<size_t> shape, double** data) {
   size_t n = 1;
   for (size_t s : shape) n *= s;
-  double* p = new double[n + 1]();
-  nb::capsule owner(p, [](void* x) noexcept { delete[] static_cast<double*>(x); });
+  double* p = static_cast<double*>(std::calloc(n + 1, sizeof(double)));  // zero pages come lazily
+  if (!p) throw std::bad_alloc();
+  nb::capsule owner(p, [](void* x) noexcept { std::free(x); });
   *data = p;
   return nb::cast(nb::ndarray<nb::numpy, double>(p, shape.size(), shape.data(), owner));
 }
@@ -114,6 +117,7 @@ class Core {
       Joint j{};
       j.parent = get<int>(x, "parent"); j.kind = get<int>(x, "kind"); j.q = get<int>(x, "q"); j.rot = get<int>(x, "rot");
       j.node = get<int>(x, "node"); j.depth_all = get<int>(x, "depth_all"); j.slot = get<int>(x, "slot");
+      j.phi = get<int>(x, "phi"); j.leaf = get<bool>(x, "leaf");
       j.turned = get<bool>(x, "turned"); j.shifted = get<bool>(x, "shifted"); j.pitch = get<double>(x, "pitch");
       fill(j.R0, x["R0"], 9); fill(j.p0, x["p0"], 3);
       M.joints.push_back(j);
@@ -139,7 +143,7 @@ class Core {
     M.cslot = get<std::vector<int>>(d, "cslot"); M.dyn_joint = get<std::vector<int>>(d, "dyn_joint"); M.q_joint = get<std::vector<int>>(d, "q_joint");
     M.path_q = get<std::vector<int>>(d, "path_q"); M.path_off = get<std::vector<int>>(d, "path_off");
     M.eparent = get<std::vector<int>>(d, "eparent"); M.edepth = get<std::vector<int>>(d, "edepth"); M.eoff = get<std::vector<int>>(d, "eoff");
-    M.epath = get<std::vector<int>>(d, "epath"); M.epath_off = get<std::vector<int>>(d, "epath_off"); M.packed = get<int>(d, "packed");
+    M.epath = get<std::vector<int>>(d, "epath"); M.epath_off = get<std::vector<int>>(d, "epath_off"); M.packed = get<int>(d, "packed"); M.phi_slots = get<int>(d, "phi_slots");
     M.edesc = get<std::vector<int>>(d, "edesc"); M.edesc_off = get<std::vector<int>>(d, "edesc_off");
     M.coupled = get<bool>(d, "coupled"); M.chain_solver = get<bool>(d, "chain_solver");
     M.kdepth = get<std::vector<int>>(d, "kdepth"); M.kparent = get<std::vector<int>>(d, "kparent");
@@ -177,7 +181,7 @@ class Core {
     for (int j = 0; j < M.nj; ++j) {
       const Joint& J = M.joints[j];
       in(J.parent, 0, j + 1); in(J.kind, 0, 6); in(J.q, 0, M.nq); in(J.rot, 0, j + 2);
-      if (j < M.nm) in(J.node, 0, M.nn);
+      if (j < M.nm) { in(J.node, 0, M.nn); in(J.phi, 0, M.phi_slots); }
       if (J.kind >= 3) in(J.slot, 0, int(M.rev.size()));
     }
     for (const Node& n : M.nodes) { in(n.parent, -1, M.nn); in(n.joint, 1, M.nj + 1); }

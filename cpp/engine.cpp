@@ -453,8 +453,6 @@ static bool linearize(Scratch* s, const Options& opt, double dt, const double* x
   bool ok = prepare(w, o, dt, fresh, false);
   first_order(w, o, dt, false);
   int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nx = nq + nd + nk, nU = nu + nk, ld = w.nw + M.nc;
-  std::memset(A, 0, size_t(nx) * nx * sizeof(double));
-  if (nU) std::memset(B, 0, size_t(nx) * nU * sizeof(double));
   for (int i = 0; i < nd; ++i) {
     copy(A + size_t(i) * nx, w.Z + size_t(i) * ld, nq + nd);
     copy(A + size_t(nq + i) * nx, w.Pw + size_t(i) * ld, nq + nd);

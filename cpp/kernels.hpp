@@ -61,7 +61,8 @@ struct KernelTable {
   int (*step)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error);
   RolloutStatus (*rollout)(Scratch*, const Options&, const Rollout&, int from, int to, bool resume);
   void (*rollout_lanes)(Scratch*, const Options&, const Rollout*, int count, int from, int to, RolloutStatus* status, const volatile bool* stop);
-  // linearization at a solved step (y, lam from `step`); A (nX, nX), B (nX, nU) of the state x = (q, p, v_rho), u = (u, rho)
+  // linearization at a solved step (y, lam from `step`); A (nX, nX), B (nX, nU) of the state x = (q, p, v_rho), u = (u, rho); only entries that can differ from zero are
+  // written, so A and B must come in as zeros
   bool (*linearize)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, bool fresh, double* A, double* B);
   bool (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, double* Y, double* P, double* L, bool with_dt);
   bool (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, const double* zq, const double* zp, const double* zl, double* grad);

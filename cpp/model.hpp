@@ -23,6 +23,8 @@ struct Joint {
   int node;       // composite node (massive joints), -1 for massless ones
   int depth_all;  // number of massive ancestors
   int slot;       // index into the list of revolute joints, -1 if prismatic
+  int phi;        // slot of its 8x8 matrices in the O(n) elimination (massive joints)
+  bool leaf;      // no massive joint below
   bool turned;    // R0 is not the identity
   bool shifted;   // p0 is not zero
   double R0[9];   // by columns
@@ -95,7 +97,7 @@ struct ModelData {
   std::vector<int> eparent, edepth, eoff;  // parent, depth, offset of the packed row
   std::vector<int> epath, epath_off;       // ancestors by depth
   std::vector<int> edesc, edesc_off;       // descendants
-  int packed = 0, max_edepth = 0;
+  int packed = 0, phi_slots = 0;
   bool coupled = false;                    // the elimination tree differs from the kinematic tree
   bool chain_solver = false;               // use the O(n) elimination for steps
   std::vector<int> kdepth, kparent;        // dynamic kinematic tree: depth, parent (dynamic index)

@@ -267,8 +267,10 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   // rows of q_k: R = T12 Wy - (D2h mu) Lam, once and transposed
   times_wy(w.E3.h12, w.Wy, true);
   for (int i = 0; i < nq; ++i) {
-    for (int c = 0; c < nc; ++c) { w.gc[c] = -rows[c * nq + i]; w.gp[c] = w.Lw + size_t(c) * ld; }
-    gather(w.Wy + size_t(i) * nw, w.gc, w.gp, nc, nw);
+    int n = 0;
+    for (int c = 0; c < nc; ++c)
+      if (rows[c * nq + i] != 0) { w.gc[n] = -rows[c * nq + i]; w.gp[n++] = w.Lw + size_t(c) * ld; }
+    gather(w.Wy + size_t(i) * nw, w.gc, w.gp, n, nw);
   }
   for (int i = 0; i < nq; ++i) {
     double* h = H + size_t(i) * nw;

@@ -151,37 +151,82 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
   }
 }
 
-// ---- O(n) elimination for deep trees (10.1): factor. Kinematic joints are passed through.
+// ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that both products are
+// broadcast multiply-adds. A joint with one child keeps its child's Phi in place (Joint::phi is the same), so a chain lives in one slot.
+template <class T> struct Eight {
+  T x[8];
+  DAL_INLINE void read(const T* p) { for (int l = 0; l < 8; ++l) x[l] = p[l]; }
+  DAL_INLINE void write(T* p) const { for (int l = 0; l < 8; ++l) p[l] = x[l]; }
+  DAL_INLINE void add(const T a, const Eight& o) { for (int l = 0; l < 8; ++l) x[l] += a * o.x[l]; }
+  DAL_INLINE T dot(const Eight& o) const {
+    T s = x[0] * o.x[0];
+    for (int l = 1; l < 8; ++l) s += x[l] * o.x[l];
+    return s;
+  }
+};
+template <> struct Eight<double> {
+  static constexpr int n = 8 / kWidth;
+  Vec x[n];
+  DAL_INLINE void read(const double* p) { for (int i = 0; i < n; ++i) x[i] = load(p + i * kWidth); }
+  DAL_INLINE void write(double* p) const { for (int i = 0; i < n; ++i) store(p + i * kWidth, x[i]); }
+  DAL_INLINE void add(double a, const Eight& o) { for (int i = 0; i < n; ++i) x[i] += splat(a) * o.x[i]; }
+  DAL_INLINE double dot(const Eight& o) const {
+    Vec s = x[0] * o.x[0];
+    for (int i = 1; i < n; ++i) s += x[i] * o.x[i];
+    double t = 0;
+    for (int i = 0; i < kWidth; ++i) t += s[i];
+    return t;
+  }
+};
+
 template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < 64 * (M.nm + 1); ++i) { w.phi[i] = T(0.0); w.phit[i] = T(0.0); }
   T worst = T(1e300);
+  for (int i = 0; i < 128 * M.phi_slots; ++i) w.phi[i] = T(0.0);
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    const T *__restrict Phi = w.phi + 64 * (j + 1), *__restrict Pht = w.phit + 64 * (j + 1);  // Phi[m*8+l]: column m; Pht: columns of the transpose
-    T *__restrict Up = w.phi + 64 * J.parent, *__restrict Upt = w.phit + 64 * J.parent;
-    if (J.q >= M.nd) {
-      for (int i = 0; i < 64; ++i) { Up[i] += Phi[i]; Upt[i] += Pht[i]; }
+    T *Phi = w.phi + 128 * J.phi, *Pht = Phi + 64;  // columns of Phi, columns of its transpose
+    int up = J.parent ? M.joints[J.parent - 1].phi : -1;
+    T *Up = w.phi + 128 * (up < 0 ? 0 : up), *Upt = Up + 64;
+    bool same = up == J.phi;
+    if (J.q >= M.nd) {  // prescribed: nothing to eliminate
+      if (up >= 0 && !same) for (int i = 0; i < 128; ++i) Up[i] += Phi[i];
       continue;
     }
-    const T *__restrict P1 = w.P1 + 8 * j, *__restrict P2 = w.P2 + 8 * j;
-    T U[8], W[8];
-    for (int l = 0; l < 8; ++l) { U[l] = w.Q2[8 * j + l]; W[l] = w.Q1[8 * j + l]; }
-    for (int m = 0; m < 8; ++m)
-      for (int l = 0; l < 8; ++l) { U[l] += Phi[8 * m + l] * P2[m]; W[l] += Pht[8 * m + l] * P1[m]; }
-    T D = w.diag[J.q], size = T(0.0);
-    for (int l = 0; l < 8; ++l) { T t = P1[l] * U[l]; D += t; size += fabs_(t); }
-    T inv = T(1.0) / D;
-    T rel = fabs_(D) / (size + T(1e-300));
-    worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
-    for (int l = 0; l < 8; ++l) { w.U[8 * j + l] = U[l]; w.Wv[8 * j + l] = W[l] * inv; }
-    w.D[j] = inv;
-    for (int m = 0; m < 8; ++m) {
-      T wm = W[m] * inv, um = U[m] * inv;
-      for (int l = 0; l < 8; ++l) {
-        Up[8 * m + l] += Phi[8 * m + l] - U[l] * wm;
-        Upt[8 * m + l] += Pht[8 * m + l] - W[l] * um;
+    Eight<T> U, W, P, c;
+    U.read(w.Q2 + 8 * j);
+    W.read(w.Q1 + 8 * j);
+    const T *P1 = w.P1 + 8 * j, *P2 = w.P2 + 8 * j;
+    if (!J.leaf)
+      for (int m = 0; m < 8; ++m) {
+        c.read(Phi + 8 * m);
+        U.add(P2[m], c);
+        c.read(Pht + 8 * m);
+        W.add(P1[m], c);
       }
+    P.read(P1);
+    T pu = P.dot(U), D = w.diag[J.q] + pu;
+    T inv = T(1.0) / D;
+    T rel = fabs_(D) / (fabs_(pu) + fabs_(w.diag[J.q]) + T(1e-300));
+    worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
+    worst = select(lt(fabs_(D), T(1e-250)), T(0.0), worst);
+    T u8[8], w8[8];
+    U.write(u8);
+    W.write(w8);
+    U.write(w.U + 8 * j);
+    for (int l = 0; l < 8; ++l) w.Wv[8 * j + l] = w8[l] * inv;
+    w.D[j] = inv;
+    if (up < 0) continue;
+    for (int m = 0; m < 8; ++m) {
+      T wm = -(w8[m] * inv), um = -(u8[m] * inv);
+      c.read(Phi + 8 * m);
+      c.add(wm, U);
+      if (!same) { Eight<T> t; t.read(Up + 8 * m); t.add(T(1.0), c); c = t; }
+      c.write(Up + 8 * m);
+      c.read(Pht + 8 * m);
+      c.add(um, W);
+      if (!same) { Eight<T> t; t.read(Upt + 8 * m); t.add(T(1.0), c); c = t; }
+      c.write(Upt + 8 * m);
     }
   }
   return lt(T(1e-13), worst);
@@ -191,31 +236,36 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
 template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   const ModelData& M = *w.M;
   for (int i = 0; i < 8 * (M.nm + 1); ++i) w.phiv[i] = T(0.0);
+  Eight<T> a, c;
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    T *__restrict phi = w.phiv + 8 * (j + 1), *__restrict up = w.phiv + 8 * J.parent;
-    if (J.q >= M.nd) {
-      for (int l = 0; l < 8; ++l) up[l] += phi[l];
-      continue;
+    T* up = w.phiv + 8 * J.parent;
+    Eight<T> phi;
+    phi.read(w.phiv + 8 * (j + 1));
+    if (J.q < M.nd) {
+      a.read(w.P1 + 8 * j);
+      T z = (b[size_t(J.q) * ld] - a.dot(phi)) * w.D[j];
+      w.z[j] = z;
+      c.read(w.U + 8 * j);
+      phi.add(z, c);
     }
-    T s = b[size_t(J.q) * ld];
-    for (int l = 0; l < 8; ++l) s -= w.P1[8 * j + l] * phi[l];
-    T z = s * w.D[j];
-    w.z[j] = z;
-    for (int l = 0; l < 8; ++l) up[l] += phi[l] + w.U[8 * j + l] * z;
+    c.read(up);
+    c.add(T(1.0), phi);
+    c.write(up);
   }
   for (int l = 0; l < 8; ++l) w.phiv[l] = T(0.0);  // now xi by pose index
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    T *__restrict xi = w.phiv + 8 * (j + 1), *__restrict up = w.phiv + 8 * J.parent;
-    if (J.q >= M.nd) {
-      for (int l = 0; l < 8; ++l) xi[l] = up[l];
-      continue;
+    Eight<T> xi;
+    xi.read(w.phiv + 8 * J.parent);
+    if (J.q < M.nd) {
+      a.read(w.Wv + 8 * j);
+      T y = w.z[j] - a.dot(xi);
+      b[size_t(J.q) * ld] = y;
+      c.read(w.P2 + 8 * j);
+      xi.add(y, c);
     }
-    T y = w.z[j];
-    for (int l = 0; l < 8; ++l) y -= w.Wv[8 * j + l] * up[l];
-    b[size_t(J.q) * ld] = y;
-    for (int l = 0; l < 8; ++l) xi[l] = up[l] + w.P2[8 * j + l] * y;
+    xi.write(w.phiv + 8 * (j + 1));
   }
 }
 

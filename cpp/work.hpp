@@ -45,7 +45,7 @@ template <class T> struct Work {
   T *row;                            // four rows
   // Newton matrix
   T *lo, *up, *inv;                  // packed
-  T *phi, *phit, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
+  T *phi, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
   T *diag, *gc;                      // diagonal additions; coefficients and sources of a gather
   const T** gp;
   // elements, local
@@ -113,7 +113,7 @@ template <class T> struct Work {
     take(row, 4 * depth);
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
-      take(phi, 64 * (nm + 1)); take(phit, 64 * (nm + 1)); take(phiv, 8 * (nm + 1));
+      take(phi, 128 * (m.phi_slots + 1)); take(phiv, 8 * (nm + 1));
       take(U, 8 * nm); take(Wv, 8 * nm); take(D, nm); take(z, nm);
     }
     take(diag, nd); take(gc, 2 * nq + nc); take(gp, 2 * nq + nc);

@@ -126,6 +126,8 @@ class _Compiler:
                     "node": -1,
                     "depth_all": 0 if above is None else above["depth_all"] + 1,
                     "slot": len(self.rev) if revolute else -1,
+                    "phi": 0,
+                    "leaf": False,
                     "turned": turned,
                     "shifted": bool(np.any(pose[:3, 3])),
                     "R0": pose[:3, :3].T.ravel().tolist(),
@@ -164,6 +166,15 @@ class _Compiler:
             if parent >= 0:
                 children[parent] += 1
                 only[parent] = j
+        # slots of the O(n) elimination: an only child leaves its matrices where its parent finds them
+        self.phi_slots = 0
+        for j in range(nm - 1, -1, -1):
+            self.joints[j]["leaf"] = children[j] == 0
+            if children[j] == 1:
+                self.joints[j]["phi"] = self.joints[only[j]]["phi"]
+            else:
+                self.joints[j]["phi"] = self.phi_slots
+                self.phi_slots += 1
         # a joint without own inertia and with one massive child shares the child's composite
         share = [not self.lumps[j] and children[j] == 1 for j in range(nm)]
         self.nodes: list[dict[str, Any]] = []
@@ -458,6 +469,7 @@ class _Compiler:
             "edepth": edepth,
             "eoff": offsets,
             "packed": at,
+            "phi_slots": self.phi_slots,
             "epath": [a for p in epath for a in p],
             "epath_off": _offsets(epath),
             "edesc": [d for r in below for d in r],
