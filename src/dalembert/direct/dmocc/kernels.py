@@ -413,7 +413,14 @@ def difference(system: MultibodySystem, q: SX, goal: SX) -> SX:
 class View:
     """Named quantities of one instant for costs, conditions and potentials, as CasADi expressions.
 
-    `q` (n), `v` (n) its velocity, `u` (nd) joint coordinates, `tau` (nu), `time` (duration); missing ones are None.
+    `q` (n), `v` (n) its velocity, `u` (nd) joint coordinates, `tau` (nu); what is not known is None. Points are in
+    body axes from the centre of mass (m), positions and velocities in world axes (m, m/s).
+
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
+    >>> rod = RigidBody("rod", 1.0, (0, 1, 1), position=(0.5, 0, 0))
+    >>> hinge = MultibodySystem([rod], [Joint("R", "ground", "rod")])
+    >>> View(hinge, kernels(hinge).place([0.0])).position("rod", (0.5, 0, 0)).full().ravel().tolist()
+    [1.0, 0.0, 0.0]
     """
 
     def __init__(self, system: MultibodySystem, q: SX, *, v: SX = None, u: SX = None, tau: SX = None) -> None:

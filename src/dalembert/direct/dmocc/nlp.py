@@ -113,6 +113,7 @@ class Program:
             {"x": made["x"], "f": made["cost"], "g": made["rows"]},
             {
                 "print_time": False,
+                "show_eval_warnings": False,  # the status says it
                 "ipopt": {"print_level": 0, "sb": "yes", **settings},
                 "error_on_fail": False,
                 "grad_f": made["gradient"],

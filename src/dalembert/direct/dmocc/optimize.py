@@ -32,6 +32,12 @@ class Solution:
     `status` is "solved" or says what went wrong ("infeasible", "contradictory_bounds", "iteration_limit", ...),
     `message` explains it; `unknowns` and `constraints` are the sizes of the problem, `multipliers` those of its rows,
     `violation` the largest violated row, `seconds` (set-up, solve).
+
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
+    >>> disk = MultibodySystem([RigidBody("disk", 1.0, (1, 1, 2))], [Joint("R", "ground", "disk")])
+    >>> weak = optimize(disk, steps=20, time=1.0, goal=[1.0], input_bounds={"disk": (-1.0, 1.0)})
+    >>> weak.success, weak.status, weak.motion.u.shape
+    (False, 'infeasible', (21, 1))
     """
 
     status: str
