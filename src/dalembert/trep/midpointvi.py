@@ -284,13 +284,16 @@ class MidpointVI:
                 raise ValueError(f"k2 has {len(k2)} numbers, but {nk} are needed")
             else:
                 guess[nd:] = q1[nd:]
+        if not math.isfinite(guess.sum() + u.sum()):  # one sum finds what two checks would, in half the time
+            self._numbers(u, nu, "u1")
+            self._numbers(guess[nd:], nk, "k2")
         if lambda1_hint is not None:
             lam = self._numbers(lambda1_hint, self.nc, "lambda1_hint")
         options = dynamics.options(max_iterations)
         time = 0.5 * (t1 + t2)
         q2, p2, lam, iterations, status, error = dynamics.step(options, dt, q1, p1, u, guess, lam, time)
         if status:
-            self._fail(status, error, u, guess[nd:])
+            self._fail(status, error)
         self._t1, self._q1, self._p1, self._u1 = t1, q1, p1, u
         self._t2, self._q2, self._p2, self._lambda1 = t2, q2, p2, lam
         self._stepped, self._first, self._second = True, None, {}
@@ -301,10 +304,8 @@ class MidpointVI:
         system._memo = {}
         return int(iterations)
 
-    def _fail(self, status: int, error: float, u: Array, k: Array) -> None:
+    def _fail(self, status: int, error: float) -> None:
         """Say why a step failed; nothing was changed yet."""
-        self._numbers(u, self.nu, "u1")
-        self._numbers(k, self.nk, "k2")
         facts: dict[str, Any] = {"time": self._t2, "residual": error * 1e-13, "state": (self._q2.copy(), self._p2.copy())}
         dynamics = self._dynamics
         mass = dynamics.second(self._q2, np.zeros(self.nq))[2][: self.nd, : self.nd]
