@@ -123,7 +123,7 @@ def main(argv: list[str] | None = None) -> None:
     with style():
         figure, p = plt.subplot_mosaic("abb;acd", figsize=(11, 6.2), width_ratios=(0.9, 1, 1))
         shot = 1.2
-        p["a"].imshow(picture(motion, time=shot, size=(700, 1300)))
+        p["a"].imshow(np.asarray(picture(motion, time=shot, size=(1200, 1900)))[330:1230, 240:960])
         p["a"].set_axis_off()
         colors = {0.01: "0.72", 0.001: "0.5"}
         for dt, (t, angle) in engine.items():

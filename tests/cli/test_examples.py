@@ -1,0 +1,111 @@
+"""The simulation examples run, save their figure, and print the numbers that their docstrings promise."""
+
+import importlib.util
+import re
+
+import matplotlib
+import pytest
+
+from dalembert.cli import example_files
+
+matplotlib.use("Agg")
+FILES = {p.stem: p for p in example_files()}
+
+
+def run(name, tmp_path, capsys, *args):
+    """Printed text of an example."""
+    spec = importlib.util.spec_from_file_location(name, FILES[name])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(["--out", str(tmp_path), *args])
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    return capsys.readouterr().out
+
+
+def numbers(text, pattern):
+    """The numbers in the first match of a pattern with groups."""
+    found = re.search(pattern, text)
+    assert found, text
+    return [float(x) for x in found.groups()]
+
+
+NUMBER = r"\s*(-?[\d.]+(?:e[+-]?\d+)?)"
+
+
+def test_single_pendulum(tmp_path, capsys):
+    text = run("single_pendulum", tmp_path, capsys, "--time", "100")
+    ours = numbers(text, rf"variational.*error{NUMBER} J, drift of the mean{NUMBER}")
+    heun = numbers(text, rf"Heun.*error{NUMBER} J, drift of the mean{NUMBER}")
+    assert ours[0] < 1e-3
+    assert abs(ours[1]) < 1e-5
+    assert heun[1] > 1e-3
+
+
+def test_harmonic_oscillator(tmp_path, capsys):
+    text = run("harmonic_oscillator", tmp_path, capsys, "--time", "100")
+    bound, lost = numbers(text, rf"dt = 0.5 .*never more than{NUMBER}\), Runge-Kutta 4{NUMBER}")
+    assert bound < 1e-12
+    assert lost > 0.01
+
+
+def test_closed_chain(tmp_path, capsys):
+    text = run("closed_chain", tmp_path, capsys, "--time", "10")
+    assert numbers(text, rf"dt = 0.01: .*constraints{NUMBER}")[0] < 1e-12
+    assert numbers(text, rf"Runge-Kutta 4.*constraints{NUMBER}")[0] > 1e-4
+
+
+def test_screw(tmp_path, capsys):
+    text = run("screw", tmp_path, capsys)
+    assert numbers(text, rf"constraint  largest error of the height{NUMBER}")[0] < 1e-10
+    force, exact = numbers(text, rf"thread on the nut{NUMBER} N, exact{NUMBER} N")
+    assert force == pytest.approx(exact, rel=1e-6)
+
+
+def test_driven_pendulum(tmp_path, capsys):
+    text = run("driven_pendulum", tmp_path, capsys)
+    assert numbers(text, rf"'split'.*order{NUMBER}")[0] == pytest.approx(2.0, abs=0.05)
+    assert numbers(text, rf"'left'.*order{NUMBER}")[0] == pytest.approx(1.0, abs=0.1)
+    assert numbers(text, rf"by 0.1 m.*:{NUMBER} rad from upright")[0] < 0.4
+    assert numbers(text, rf"by 0.05 m.*:{NUMBER} rad from upright")[0] > 1.0
+
+
+def test_spherical_pendulum(tmp_path, capsys):
+    text = run("spherical_pendulum", tmp_path, capsys)
+    assert numbers(text, rf"relative difference{NUMBER}")[0] < 1e-12
+    assert "dt = 0.6 s: the determinant keeps its sign" in text
+    assert "dt = 0.7 s: the determinant changes sign" in text
+    assert "singular in phi" in text
+
+
+def test_cartesian_pendulum(tmp_path, capsys):
+    text = run("cartesian_pendulum", tmp_path, capsys)
+    assert numbers(text, rf"order{NUMBER}")[0] == pytest.approx(2.0, abs=0.05)
+    assert "v dt = 1.5: ConvergenceError" in text
+
+
+def test_free_body(tmp_path, capsys):
+    text = run("free_body", tmp_path, capsys)
+    assert numbers(text, rf"linear momentum changes by{NUMBER}")[0] < 1e-10
+    assert numbers(text, rf"first axis changes by{NUMBER}")[0] < 1e-8
+    assert numbers(text, rf"orders \[{NUMBER}{NUMBER}\]") == pytest.approx([2.0, 2.0], abs=0.05)
+
+
+def test_string_puppet(tmp_path, capsys):
+    text = run("string_puppet", tmp_path, capsys)
+    assert numbers(text, rf"constraint violation{NUMBER}")[0] < 1e-12
+    back, left, right, weight = numbers(text, rf"at rest \[{NUMBER}{NUMBER}{NUMBER}\] N, weight{NUMBER}")
+    assert back + left + right == pytest.approx(weight, rel=0.01)  # the strings hang almost vertically
+    assert (tmp_path / "string_puppet.html").exists()
+
+
+@pytest.mark.slow
+def test_scissor_lift(tmp_path, capsys):
+    text = run("scissor_lift", tmp_path, capsys, "--quick")
+    assert numbers(text, rf"dt = 0.01   largest error{NUMBER}")[0] < 0.0037
+    assert numbers(text, rf"dt = 0.001  largest error{NUMBER}")[0] < 4e-5
+
+
+@pytest.mark.bench
+def test_n_link_runtime(tmp_path, capsys):
+    text = run("n_link_runtime", tmp_path, capsys)
+    assert numbers(text, rf"N\^{NUMBER}")[0] < 1.3
