@@ -237,7 +237,7 @@ double cpu_seconds() {  // of this thread: a busy machine must not spoil a timin
 }
 
 // ---- a rollout in blocks, so that Ctrl-C is seen and only every n-th state is stored
-nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U, const OptArray& Rho, int every) {
+nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U, const OptArray& Rho, int every, const nb::object& progress) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
@@ -272,6 +272,7 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
         double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
         if (sec < 0.02 && block < (1 << 24)) block *= 2;
         if (sec > 0.1 && block > 1) block /= 2;
+        if (!progress.is_none()) progress(done);
         stop = interrupted();
       }
       for (int i = 0; i < done; ++i) I[i] = its[i];
@@ -303,6 +304,7 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
         std::memmove(q.data(), &q[first * z.nq], (keep + 1) * z.nq * sizeof(double));
         std::memmove(p.data(), &p[first * z.nd], (keep + 1) * z.nd * sizeof(double));
         base = keep;
+        if (!progress.is_none()) progress(done);
         stop = interrupted();
       }
     }
@@ -688,7 +690,7 @@ NB_MODULE(_core, m) {
         int st = c.table().step(s, o, dt, x.data(), p.data(), u.data(), y, l, pn, &its, &err);
         return nb::make_tuple(ay, ap, al, its, st, err);
       })
-      .def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(), nb::arg("kinematic").none(), nb::arg("every"))
+      .def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(), nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none())
       .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(), nb::arg("kinematic").none(), nb::arg("shared_u"), nb::arg("shared_rho"), nb::arg("threads"), nb::arg("lanes"), nb::arg("keep"))
       .def("project", &project)
       .def("linearize_trajectory", &linearize_trajectory, nb::arg("options"), nb::arg("X"), nb::arg("U"), nb::arg("dt"), nb::arg("lam").none(), nb::arg("threads"))

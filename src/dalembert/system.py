@@ -160,7 +160,7 @@ class System:
         """A (N, nx, nx), B (N, nx, nu) of f at every (X_k, U_k); threads over the steps."""
         ref, ins = self._along(X, U)
         A, B, bad, code = self.vi._core.linearize_trajectory(
-            self.vi.options, ref, ins, self.dt, None, _threads(threads, self.steps)
+            self.vi.options, ref, ins, self.dt, None, _threads(threads, self.steps, self.nx)
         )
         if bad < self.steps:
             self._refuse(code, bad, ref[bad])
@@ -226,7 +226,7 @@ class System:
         ref, ins = self._along(X, U)
         costates = matrix(Z, (self.steps, self.nx), "Z")
         xx, xu, uu, bad, code = self.vi._core.second_order_trajectory(
-            self.vi.options, ref, ins, self.dt, costates, _threads(threads, self.steps)
+            self.vi.options, ref, ins, self.dt, costates, _threads(threads, self.steps, self.nx)
         )
         if bad < self.steps:
             self._refuse(code, bad, ref[bad])
@@ -282,6 +282,8 @@ class System:
         return np.hstack([traj.q, traj.p, np.vstack([first, rate])]), np.hstack([traj.u, traj.rho])
 
 
-def _threads(threads: int | None, steps: int) -> int:
-    """Threads pay only for enough work."""
-    return threads if threads is not None else (min(os.cpu_count() or 1, 1 + steps // 64))
+def _threads(threads: int | None, steps: int, nx: int) -> int:
+    """Threads pay only for enough work: a step costs about nx^2 multiply-adds times a constant."""
+    if threads is not None:
+        return threads
+    return min(os.cpu_count() or 1, 1 + steps * nx * nx // 200_000)

@@ -9,7 +9,9 @@ first order when there are forces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -213,12 +215,13 @@ class MidpointVI:
         u: Any = None,
         kinematic: Any = None,
         every: int = 1,
+        progress: bool = False,
     ) -> Trajectory:
         """Simulate `steps` steps (or for `time` seconds) from a state.
 
         `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u or (u, kinematic).
         `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
-        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step. `every` stores only each n-th state.
+        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step. `every` stores only each n-th state; `progress` shows a bar in a terminal.
         Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
         """
         model = self.model
@@ -230,7 +233,10 @@ class MidpointVI:
             return self._with_policy(start, dt, t, u, kinematic, every)
         inputs = _series(u, t[:-1], n, model.nu, "u")
         rho = _series(kinematic, t[1:], n, model.nk, "kinematic")
-        qs, ps, lam, its, done, status, error, stop = self._core.simulate(self.options, q, p, dt, inputs, rho, every)
+        with _bar(progress, n) as advance:
+            qs, ps, lam, its, done, status, error, stop = self._core.simulate(
+                self.options, q, p, dt, inputs, rho, every, advance
+            )
         rows = done // every
         u_out = inputs if inputs is not None else np.zeros((n, model.nu))
         rho_out = rho if rho is not None else np.tile(q[model.nd :], (n, 1))
@@ -369,6 +375,20 @@ class MidpointVI:
         x = vector(u, self.model.inputs, "u")
         newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
         return {"newton": newton, "constraints": constraint}
+
+
+@contextmanager
+def _bar(wanted: bool, steps: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, only when asked for and only in a terminal."""
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulate", total=steps)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def _takes_state(f: Callable[..., Any]) -> bool:
