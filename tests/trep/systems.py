@@ -35,8 +35,25 @@ def closed_chain():
     system = trep.System()
     system.import_frames(
         [
-            *(ry("J", name="J"), [tz(-0.5, name="I", mass=1), tz(-1.0), [ry("H", name="H"), [tz(-1.0, name="G", mass=1), tz(-2.0, name="O2")]]]),
-            *(tx(-1.5), [ry("K", name="K"), [tz(-1.0, name="L", mass=1), tz(-2.0), [ry("M", name="M"), [tz(-0.5, name="N", mass=1), tz(-1.0, name="O")]]]]),
+            *(
+                ry("J", name="J"),
+                [
+                    tz(-0.5, name="I", mass=1),
+                    tz(-1.0),
+                    [ry("H", name="H"), [tz(-1.0, name="G", mass=1), tz(-2.0, name="O2")]],
+                ],
+            ),
+            *(
+                tx(-1.5),
+                [
+                    ry("K", name="K"),
+                    [
+                        tz(-1.0, name="L", mass=1),
+                        tz(-2.0),
+                        [ry("M", name="M"), [tz(-0.5, name="N", mass=1), tz(-1.0, name="O")]],
+                    ],
+                ],
+            ),
             tx(1.5),
             [
                 ry("A", name="A"),
@@ -45,7 +62,11 @@ def closed_chain():
                     tz(-2.0),
                     [
                         ry("C", name="C"),
-                        [tz(-0.375, name="D", mass=1), tz(-0.75), [ry("E", name="E"), [tz(-0.5, name="F", mass=1), tz(-1.0, name="G2")]]],
+                        [
+                            tz(-0.375, name="D", mass=1),
+                            tz(-0.75),
+                            [ry("E", name="E"), [tz(-0.5, name="F", mass=1), tz(-1.0, name="G2")]],
+                        ],
                     ],
                 ],
             ],

@@ -196,7 +196,7 @@ def as_python2(text):
 
 def cart_pendulum():
     space, _ = run(CART_PENDULUM)
-    return space["dsys"], space["cost"], space["optimizer"], space["Xinit"], space["Uinit"]
+    return space["optimizer"], space["Xinit"], space["Uinit"]
 
 
 def test_section_2_2():

@@ -1,5 +1,7 @@
 """The reference numbers, made by scripts of the same calls, through the layer."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -248,6 +250,9 @@ def test_frames_of_a_chain_in_space():
         assert close([getattr(tip, key)(a) for a in c], d[key], 1e-13), key
     for key in ("g_dqdq", "vb_dqdq", "vb_ddqdq"):
         assert close([[getattr(tip, key)(a, b) for b in c] for a in c], d[key], 1e-13), key
+    a, _, b, e = c
+    assert close(tip.g_dqdqdq(a, b, e), d["g_dqdqdq_0123"], 1e-13)
+    assert close(tip.vb_ddqdqdq(a, b, e), d["vb_ddqdqdq"], 1e-13)
 
 
 def test_frame_derivatives_to_the_fourth():
@@ -255,7 +260,7 @@ def test_frame_derivatives_to_the_fourth():
     system = chain3d()
     d = read("lagrangian.json")["chain3d"]
     system.set_state(d["q"], d["dq"])
-    tip, (a, b, c, e) = system.get_frame("tip"), system.configs
+    tip, (a, _, c, e) = system.get_frame("tip"), system.configs
     test = system.test_derivative_dq
     assert test(tip.g, tip.g_dq)
     assert test(lambda: tip.g_dq(c), lambda q: tip.g_dqdq(c, q))
@@ -275,7 +280,7 @@ def test_frame_derivatives_to_the_fourth():
         q = frame.config
         one = [frame.lg, frame.lg_dq, frame.lg_dqdq, frame.lg_dqdqdq, frame.lg_dqdqdqdq]
         two = [frame.lg_inv, frame.lg_inv_dq, frame.lg_inv_dqdq, frame.lg_inv_dqdqdq, frame.lg_inv_dqdqdqdq]
-        for value, slope in [*zip(one[:-1], one[1:], strict=True), *zip(two[:-1], two[1:], strict=True)]:
+        for value, slope in [*pairwise(one), *pairwise(two)]:
             assert test(value, lambda x, s=slope, q=q: s() if x is q else np.zeros((4, 4)))
 
 
@@ -367,7 +372,7 @@ def test_cart_pendulum_history():
     from .test_listings import cart_pendulum
 
     d = read("cart_pend.json")
-    dsys, cost, optimizer, X, U = cart_pendulum()
+    optimizer, X, U = cart_pendulum()
     assert close(X, d["Xinit"])
     optimizer.monitor = Recorder()
     converged, X, U = optimizer.optimize(X, U)

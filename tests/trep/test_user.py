@@ -92,7 +92,11 @@ class Rod(trep.Constraint):
 
 def frames(system):
     system.import_frames(
-        [rx("a"), [tz(-1.0, name="elbow", mass=(1.0, 0.1, 0.2, 0.3)), [ry("b"), [tz(-0.7, name="tip", mass=0.5)]]], tx("k", name="hook", kinematic=True)]
+        [
+            rx("a"),
+            [tz(-1.0, name="elbow", mass=(1.0, 0.1, 0.2, 0.3)), [ry("b"), [tz(-0.7, name="tip", mass=0.5)]]],
+            tx("k", name="hook", kinematic=True),
+        ]
     )
     trep.potentials.Gravity(system, (0, 0, -9.8))
     trep.Config(system, "length", kinematic=True)
@@ -177,7 +181,18 @@ def test_continuous_dynamics_agree_with_native_twins(make):
         system.set_state(dq=DQ, u=[0.7], ddqk=[0.3, -0.4])
     assert abs(a.L() - b.L()) < 1e-13
     assert abs(a.total_energy() - b.total_energy()) < 1e-13
-    for name in ("f", "lambda_", "f_dq", "f_ddq", "f_du", "f_dddk", "lambda_dq", "lambda_ddq", "lambda_du", "lambda_dddk"):
+    for name in (
+        "f",
+        "lambda_",
+        "f_dq",
+        "f_ddq",
+        "f_du",
+        "f_dddk",
+        "lambda_dq",
+        "lambda_ddq",
+        "lambda_du",
+        "lambda_dddk",
+    ):
         one, two = getattr(a, name)(), getattr(b, name)()
         assert np.abs(one - two).max() < 1e-10 * (1 + np.abs(one).max()), name
     for by in ("dqdq", "ddqdq", "ddqddq", "dddkdq", "dudq", "duddq", "dudu"):
@@ -229,7 +244,7 @@ def test_nonlinear_user_potential_against_differences():
     assert dsys.check_fdx(x, u, 0)[0] < 1e-8
     assert dsys.check_fdxdx(x, u, 0)[0] < 1e-6
     assert dsys.check_fdxdu(x, u, 0)[0] < 1e-6
-    A, B = dsys.linearize_trajectory(np.stack([x, x, x]), np.stack([u, u]))
+    A, _ = dsys.linearize_trajectory(np.stack([x, x, x]), np.stack([u, u]))
     assert A[0].shape == (8, 8)
     K = dsys.calc_feedback_controller(np.stack([x, x, x]), np.stack([u, u]))
     X, U = dsys.project(np.stack([x, x, x]), np.stack([u, u]), K)

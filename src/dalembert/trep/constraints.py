@@ -146,7 +146,9 @@ class PointToPoint1D(_Pair):
         super().__init__(system, name)
 
     def _element(self, names: Any) -> Any:
-        return da.PointToPoint(names.frame(self._frame1), names.frame(self._frame2), self._axis_name)
+        axis = "xyz".index(self._axis_name)
+        direction = (float(axis == 0), float(axis == 1), float(axis == 2))
+        return da.PointToPoint(names.frame(self._frame1), names.frame(self._frame2), (direction,))
 
 
 def _several(system: Any, axes: str, frame1: Any, frame2: Any, name: str | None) -> tuple[PointToPoint1D, ...]:

@@ -43,10 +43,14 @@ class Dynamics:
         n = self.nq + self.nd + self.nu
         probes = self.nx + np.arange(self.map.probes)
         kinematic = n + np.arange(self.nk)
-        self.step_columns = np.concatenate([self.q, self.nq + self.d, self.nq + self.nd + self.map.u, probes, kinematic])
+        self.step_columns = np.concatenate(
+            [self.q, self.nq + self.d, self.nq + self.nd + self.map.u, probes, kinematic]
+        )
         n = 2 * self.nq + self.nu
         probes = n + self.nk + np.arange(self.map.probes)
-        self.rate_columns = np.concatenate([self.q, self.nq + self.q, 2 * self.nq + self.map.u, probes, n + np.arange(self.nk)])
+        self.rate_columns = np.concatenate(
+            [self.q, self.nq + self.q, 2 * self.nq + self.map.u, probes, n + np.arange(self.nk)]
+        )
         self._options: dict[int, Any] = {}
 
     def options(self, iterations: int) -> Any:
@@ -132,7 +136,9 @@ class Dynamics:
         p2[self.d] = p
         return y[self.inverse], p2, full, its, status, error
 
-    def derivatives(self, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float) -> Any:
+    def derivatives(
+        self, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
+    ) -> Any:
         """(q2 (nd, nx), p2 (nd, nx), lambda (nc, nx), ok): first derivatives of a step by x."""
         if self.plain:
             return self.core.derivatives(options, dt, q1, p1, u, q2, lam, False)
@@ -145,7 +151,7 @@ class Dynamics:
         return first[: self.nd], first[self.nd : 2 * self.nd], first[2 * self.nd :], True
 
     def second_derivatives(
-        self, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float, z: Array
+        self, z: Array, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
     ) -> Array | None:
         """Second derivatives of z . (q2 dynamic, p2, lambda) for rows z (count, 2 nd + nc): (count, nx, nx)."""
         if self.plain:
@@ -207,7 +213,10 @@ class Dynamics:
         if not order:
             return value, None, None
         first = np.zeros((self.nd + self.nc, n))
-        blocks = [[found.ddq_q, found.ddq_v, found.ddq_u, found.ddq_k], [found.lam_q, found.lam_v, found.lam_u, found.lam_k]]
+        blocks = [
+            [found.ddq_q, found.ddq_v, found.ddq_u, found.ddq_k],
+            [found.lam_q, found.lam_v, found.lam_u, found.lam_k],
+        ]
         first[np.ix_(rows, self.rate_columns)] = np.vstack([np.hstack(b) for b in blocks])  # type: ignore[arg-type]
         if order < 2:
             return value, first, None

@@ -6,6 +6,8 @@ class that overrides one of the value methods is a user element: its Python meth
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,7 +40,7 @@ class Element(Component):
     def _native(self) -> bool:
         for cls in type(self).__mro__:
             if "NATIVE" in vars(cls):
-                return bool(cls.NATIVE)
+                return bool(vars(cls)["NATIVE"])
             if any(name in vars(cls) for name in self.VALUES):
                 return False
         return False
@@ -86,10 +88,8 @@ def frame_of(system: System, value: Any) -> Any:
 
 def validate(system: System, value: Any, derivative: Any, depth: int, velocity: bool, options: dict[str, Any]) -> bool:
     """Check a derivative against differences for all choices of its first `depth` variables."""
-    import itertools
-
     test = system.test_derivative_ddq if velocity else system.test_derivative_dq
     good = True
     for first in itertools.product(system.configs, repeat=depth):
-        good &= test(lambda f=first: value(*f), lambda q, f=first: derivative(*f, q), **options)
+        good &= test(partial(value, *first), partial(derivative, *first), **options)
     return good

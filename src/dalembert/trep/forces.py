@@ -58,7 +58,11 @@ class Damping(Force):
     default = Parameter()
 
     def __init__(
-        self, system: Any, default: float = 0.0, coefficients: Mapping[Any, float] | None = None, name: str | None = None
+        self,
+        system: Any,
+        default: float = 0.0,
+        coefficients: Mapping[Any, float] | None = None,
+        name: str | None = None,
     ) -> None:
         self._default = number(default, "default")
         self._coefficients = {system.get_config(q): number(c, "coefficient") for q, c in (coefficients or {}).items()}
@@ -78,8 +82,8 @@ class Damping(Force):
         self._system._changed()
 
     def _element(self, names: Any) -> Any:
-        terms = {names.config(q): self.get_damping_coefficient(q) for q in self._system.dyn_configs}
-        return da.Damping(0.0, terms)
+        terms = ((names.config(q), self.get_damping_coefficient(q)) for q in self._system.dyn_configs)
+        return da.Damping(0.0, tuple(terms))
 
 
 class LinearDamper(Force):

@@ -44,6 +44,7 @@ class MidpointVI:
         self.tolerance = tolerance
         self.num_threads = num_threads
         self._version = -1
+        self._sizes = (0, 0, 0, 0)
         self._ready = False
         self._stepped = False
         self._t1 = self._t2 = 0.0
@@ -65,6 +66,9 @@ class MidpointVI:
         self._first: Any = None
         self._second: dict[str, Any] = {}
         self._version, self._sizes = system._version, sizes
+        nq, nd, nu, _ = sizes
+        ends = np.cumsum([0, nq, nd, nu, nq - nd]).tolist()
+        self._places = {kind: slice(a, b) for kind, a, b in zip("qpuk", ends[:-1], ends[1:], strict=True)}
 
     @property
     def _dynamics(self) -> Dynamics:
@@ -306,7 +310,11 @@ class MidpointVI:
 
     def _fail(self, status: int, error: float) -> None:
         """Say why a step failed; nothing was changed yet."""
-        facts: dict[str, Any] = {"time": self._t2, "residual": error * 1e-13, "state": (self._q2.copy(), self._p2.copy())}
+        facts: dict[str, Any] = {
+            "time": self._t2,
+            "residual": error * 1e-13,
+            "state": (self._q2.copy(), self._p2.copy()),
+        }
         dynamics = self._dynamics
         mass = dynamics.second(self._q2, np.zeros(self.nq))[2][: self.nd, : self.nd]
         value, vectors = np.linalg.eigh(mass)
@@ -358,7 +366,7 @@ class MidpointVI:
         return options, dt, self._q1, self._p1, self._u1, self._q2, self._lambda1, time
 
     def _derivatives(self) -> Any:
-        if self._first is None:
+        if self._first is None or self._version != self._system._version:
             q, p, lam, ok = self._dynamics.derivatives(*self._arguments())
             if not ok:
                 raise SingularityError("the step cannot be linearized: its Newton matrix is singular", time=self._t1)
@@ -367,13 +375,13 @@ class MidpointVI:
 
     def _contracted(self, z: Array) -> Array:
         """Second derivatives of z . (q2 dynamic, p2, lambda1), (count, nx, nx)."""
-        found = self._dynamics.second_derivatives(*self._arguments(), z)
+        found = self._dynamics.second_derivatives(z, *self._arguments())
         if found is None:
             raise SingularityError("the step cannot be linearized: its Newton matrix is singular", time=self._t1)
         return found
 
     def _tensor(self, kind: str) -> Array:
-        if kind not in self._second:
+        if kind not in self._second or self._version != self._system._version:
             nd, nc = self.nd, self.nc
             place = {"q": slice(0, nd), "p": slice(nd, 2 * nd), "c": slice(2 * nd, 2 * nd + nc)}
             self._second[kind] = self._contracted(np.eye(2 * nd + nc)[place[kind]]).transpose(1, 2, 0)
@@ -390,21 +398,20 @@ class MidpointVI:
         return q.index
 
     def _in(self, kind: str, part: Any) -> Any:
-        system = self._system
-        nq, nd, nu = system.nQ, system.nQd, system.nu
-        start, count = {"q": (0, nq), "p": (nq, nd), "u": (nq + nd, nu), "k": (nq + nd + nu, system.nQk)}[kind]
+        place = self._places[kind]
         if part is None:
-            return slice(start, start + count)
+            return place
+        system = self._system
         if kind == "u":
-            return start + system.get_input(part).index
+            return place.start + system.get_input(part).index
         q = system.get_config(part)
         if (kind == "p" and q.kinematic) or (kind == "k" and not q.kinematic):
             raise ValueError(f"{q.name!r} is {'' if q.kinematic else 'not '}kinematic")
-        return start + (q.k_index if kind == "k" else q.index)
+        return place.start + (q.k_index if kind == "k" else q.index)
 
     def _d1(self, out: str, row: Any, by: str, part: Any) -> Any:
         found = self._derivatives()[out][self._out(out, row), self._in(by, part)]
-        return float(found) if np.ndim(found) == 0 else found.copy()
+        return found.copy() if found.ndim else float(found)
 
     def _d2(self, out: str, row: Any, by1: str, part1: Any, by2: str, part2: Any) -> Any:
         found = self._tensor(out)[self._in(by1, part1)][..., self._in(by2, part2), :][..., self._out(out, row)]

@@ -63,7 +63,7 @@ _FIXED = (
     *(f"{side}{part}_{a}" for side in "lr" for part in ("foot", "hand") for a in ("rz", "ry", "rx")),
     *(f"neck_{a}" for a in ("rz", "ry", "rx")),
 )
-JOINTS: dict[str, Any] = {name: name for name in _FREE} | {name: 0.0 for name in _FIXED}
+JOINTS: dict[str, Any] = {name: name for name in _FREE} | dict.fromkeys(_FIXED, 0.0)
 
 
 def _filled(given: Mapping[str, Any] | None, defaults: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -116,9 +116,7 @@ def _limb(d: Mapping[str, Any], joints: Mapping[str, Any], side: str, upper: boo
     return _ball(joints, f"{side}{root}", first, bone)
 
 
-def make_skeleton(
-    dimensions: Mapping[str, Any] | None = None, joints: Mapping[str, Any] | None = None
-) -> list[Any]:
+def make_skeleton(dimensions: Mapping[str, Any] | None = None, joints: Mapping[str, Any] | None = None) -> list[Any]:
     """Frame definitions of a puppet, for `import_frames`.
 
     >>> system = System()

@@ -29,7 +29,9 @@ def import_urdf(source: str | bytes, system: System | None = None, prefix: str |
     model = loads(source, "urdf", gravity=None, massless="kinematic")
     others = [e.label for e in model.elements if not isinstance(e, Damping)]
     if others:
-        raise NotImplementedError(f"trep has no element for {others[0]}; load the robot with dalembert.formats.load instead")
+        raise NotImplementedError(
+            f"trep has no element for {others[0]}; load the robot with dalembert.formats.load instead"
+        )
     found = System() if system is None else system
     before = prefix or ""
     made: dict[int, Frame] = {0: found.world_frame}

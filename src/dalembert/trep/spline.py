@@ -19,8 +19,8 @@ class Spline:
     """
 
     def __init__(self, data: Any) -> None:
-        rows = [[x for x in row] for row in data]
-        given = [[x for x in row[2:]] + [None] * (4 - len(row)) for row in rows]
+        rows = [list(row) for row in data]
+        given = [row[2:] + [None] * (4 - len(row)) for row in rows]
         depth = max((i + 1 for row in given for i, x in enumerate(row) if x is not None), default=0)
         table = [tuple(row[:2]) for row in rows]
         if depth:

@@ -102,7 +102,7 @@ class System:
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Structure-changed functions wait; an error takes back everything that was added."""
-        lists = (self._dynamic, self._kinematic, self._inputs, self._potentials, self._forces, self._constraints)
+        lists: Any = (self._dynamic, self._kinematic, self._inputs, self._potentials, self._forces, self._constraints)
         kept = [list(x) for x in lists]
         state = [x.copy() for x in (self._q, self._dq, self._ddq, self._u)]
         children = [(f, list(f._children)) for f in self.frames]
@@ -112,7 +112,7 @@ class System:
             yield
         except BaseException:
             for now, before in zip(lists, kept, strict=True):
-                now[:] = before  # type: ignore[assignment]
+                now[:] = before
             for frame, before_children in children:
                 frame._children[:] = before_children
             for u, force in drivers:
@@ -298,7 +298,9 @@ class System:
         """The dalembert Model of the system as it is now, for everything that dalembert offers beyond trep."""
         dynamics = self._dynamics()
         if dynamics.user:
-            raise NotImplementedError("elements written in Python have no dalembert Model; use da.Potential, da.Force, ...")
+            raise NotImplementedError(
+                "elements written in Python have no dalembert Model; use da.Potential, da.Force, ..."
+            )
         return dynamics.model
 
     def _dynamics(self) -> Dynamics:
@@ -358,7 +360,9 @@ class System:
         else:
             row = np.asarray(value, dtype=float)
             if row.shape != new.shape:
-                raise ValueError(f"{what} has {row.size} numbers, but {new.size} are needed (a dictionary sets some of them)")
+                raise ValueError(
+                    f"{what} has {row.size} numbers, but {new.size} are needed (a dictionary sets some of them)"
+                )
             new[:] = row
         if not np.isfinite(new).all():
             bad = parts[int(np.flatnonzero(~np.isfinite(new))[0])]

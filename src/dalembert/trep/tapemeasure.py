@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class TapeMeasure:
             import casadi as ca
 
             at = [symbolic.symbolic.position(point.names.frame(f)) for f in self._frames]
-            return sum((ca.norm_2(b - a) for a, b in zip(at[:-1], at[1:], strict=True)), ca.SX(0))
+            return sum((ca.norm_2(b - a) for a, b in pairwise(at)), ca.SX(0))
 
         f = symbolic.function(("tape", *map(id, self._frames)), length, names, [])
         value = float(f(self._system._q[point.q], 0))

@@ -145,7 +145,9 @@ def _rows(system: System, names: Names, point: bool, lengths: set[int]) -> list[
         if point and frame.config is not None and not any(frame._inertia):
             moments = [1.0, 1.0, 1.0]
         inertia = (*moments, 0.0, 0.0, 0.0)
-        rows.append((index[id(frame.parent)], transform, amount, names.frame(frame), mass, inertia, (0.0,) * 3, 0.0, ()))
+        rows.append(
+            (index[id(frame.parent)], transform, amount, names.frame(frame), mass, inertia, (0.0,) * 3, 0.0, ())
+        )
     for config in system.configs:
         if config.frame is not None or id(config) in lengths:
             continue

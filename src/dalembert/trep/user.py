@@ -314,9 +314,7 @@ def _chain(outer1: Array, outer2: Array, inner1: Array, inner2: Array) -> Array:
     return np.einsum("oab,ai,bj->oij", outer2, inner1, inner1, optimize=True) + np.einsum("oa,aij->oij", outer1, inner2)
 
 
-def _implicit(
-    r1: Array, r2: Array | None, o1: Array, o2: Array | None, nx: int
-) -> tuple[Array | None, Array | None]:
+def _implicit(r1: Array, r2: Array | None, o1: Array, o2: Array | None, nx: int) -> tuple[Array | None, Array | None]:
     """Derivatives by x of outputs o(x, s) where r(x, s) = 0 defines s(x), from those by y = (x, s)."""
     try:
         inverse = np.linalg.inv(r1[:, nx:])

@@ -97,7 +97,9 @@ def plot_spline(spline: Spline, points: int = 400) -> Any:
     return figure
 
 
+class _NotHere(NotImplementedError, AttributeError):
+    """A name of trep.visual that has no counterpart; `hasattr` still answers."""
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise NotImplementedError(f"trep.visual.{name} needs Qt and OpenGL; use visualize_3d, or dalembert.view")
+    raise _NotHere(f"trep.visual.{name} needs Qt and OpenGL; use visualize_3d, or dalembert.view")

@@ -359,7 +359,9 @@ class DOptimizer:
         X, U = np.array(X, dtype=float), np.array(U, dtype=float)
         n = self.dsys.kf()
         if X.shape != (n + 1, self.dsys.nX) or U.shape != (n, self.dsys.nU):
-            raise ValueError(f"X {X.shape} and U {U.shape} do not fit {n} steps of {self.dsys.nX} states, {self.dsys.nU} inputs")
+            raise ValueError(
+                f"X {X.shape} and U {U.shape} do not fit {n} steps of {self.dsys.nX} states, {self.dsys.nU} inputs"
+            )
         self.monitor.optimize_begin(X, U)
         converged = False
         for k in range(max_steps):

@@ -248,7 +248,9 @@ class DSystem:
             found = None
             if not dynamics.user:
                 nq, nd, nk, nu = self._sizes()
-                vi = integrate.MidpointVI(dynamics.model, float(self._time[1] - self._time[0]), forcing="left", max_iterations=200)
+                vi = integrate.MidpointVI(
+                    dynamics.model, float(self._time[1] - self._time[0]), forcing="left", max_iterations=200
+                )
                 x = np.concatenate([dynamics.q, nq + dynamics.d, nq + nd + np.arange(nk)])
                 u = np.concatenate([dynamics.map.u, nu + np.arange(nk)])
                 found = (one_step.System(vi, t=self._time), x, u)
