@@ -132,7 +132,7 @@ _ROOMS = ("control", "direct", "estimate", "formats", "models", "symbolic", "tre
 
 if TYPE_CHECKING:
     from . import control, direct, estimate, formats, models, symbolic
-    from .control import (
+    from .control import (  # type: ignore[no-redef]
         Feedback,
         LQSolution,
         Mode,
@@ -171,7 +171,7 @@ if TYPE_CHECKING:
         smooth,
     )
     from .formats import dumps, load, load_with_configurations, loads, save
-    from .optimize import (
+    from .optimize import (  # type: ignore[no-redef]
         ContinuousSystem,
         ExpressionCost,
         TerminalCost,

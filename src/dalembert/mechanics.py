@@ -612,7 +612,7 @@ def equilibrium(
 
     if not free:
         return x
-    lam = np.zeros(nc)
+    lam: Any = np.zeros(nc)
     regular = 0.0
     for _ in range(max_iterations):
         _, g = gradient(x)

@@ -443,7 +443,8 @@ class _Compiler:
             at += (edepth[k] + 1 + 7) // 8 * 8
         diagonal = all(e["n"] == 1 and e["kind"] in (CONFIG_SPRING, SPLINE_SPRING) for e in elements)
         chain = not coupled and diagonal and max(edepth, default=0) >= CHAIN_DEPTH
-        slot_map, slot_off = [], []
+        slot_map: list[int] = []
+        slot_off: list[int] = []
         for k in range(nd):
             slot_off.append(len(slot_map))
             slot_map += [edepth[a] for a in kpath[k]] + [edepth[k]]
@@ -514,7 +515,8 @@ class _Compiler:
                 if e[key] >= 0:
                     seen.update(self._path(self.sites[e[key]]["pose"] - 1))
         cjoints = sorted(seen)
-        crev, cslot = [], []
+        crev: list[int] = []
+        cslot: list[int] = []
         for j in cjoints:
             turning = self.joints[j]["kind"] >= 3
             cslot.append(len(crev) if turning else -1)
@@ -522,13 +524,13 @@ class _Compiler:
                 crev.append(self.joints[j]["q"])
         damping = [0.0] * model.nd
         force_q, force_u = [], []
-        for e in model.elements:
-            if isinstance(e, el.Damping):
+        for given in model.elements:
+            if isinstance(given, el.Damping):
                 for i, name in enumerate(model.dynamic):
-                    damping[i] += e.coefficient(name)
-            elif isinstance(e, el.ConfigForce):
-                force_q.append(model.index(e.variable))
-                force_u.append(model.input_index(e.input))
+                    damping[i] += given.coefficient(name)
+            elif isinstance(given, el.ConfigForce):
+                force_q.append(model.index(given.variable))
+                force_u.append(model.input_index(given.input))
         io = max([max(t["n_in"], t["n_out"]) for t in self.tapes], default=0)
         return {
             "nq": model.nq,
