@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-CHUNK = 20_000  # steps between two looks at the progress bar; shorter runs are one call of the core
-
 app = typer.Typer(
     name="dalembert",
     help="Discrete mechanics: simulate, linearize, optimize and view mechanisms from model files.\n\n"
@@ -110,12 +108,13 @@ def demo(
 
     Example:  dalembert demo --open
     """
-    from . import models
+    from . import MidpointVI, models
 
     file = models.path("closed_chain")
     model, start = _start_of(str(file), None, None, False)
     out.mkdir(parents=True, exist_ok=True)
-    motion, facts = _run(model, start, None, dt, time)
+    vi = MidpointVI(model, dt)
+    motion, facts = _run(vi, vi.state(start), time, quiet=as_json)
     figure, page = out / "demo.png", out / "demo.html"
     _write(motion, html=page, title="Closed-chain device")
     _demo_figure(motion, figure)
@@ -265,7 +264,7 @@ def simulate(
     forces, rho = _inputs_of(model, u, inputs, state, n, dt)
     failure = None
     try:
-        motion, facts = _run(model, x, vi, dt, time, state=state, u=forces, kinematic=rho, every=every)
+        motion, facts = _run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, every=every)
     except ConvergenceError as error:
         if error.trajectory is None or len(error.trajectory) < 2:
             raise
@@ -936,63 +935,14 @@ def _inputs_of(
 
 
 def _run(
-    model: Model,
-    q: Array,
-    vi: MidpointVI | None,
-    dt: float,
-    time: float,
-    *,
-    state: State | None = None,
-    u: Array | None = None,
-    kinematic: Array | None = None,
-    every: int = 1,
+    vi: MidpointVI, state: State, time: float, *, quiet: bool, **options: Any
 ) -> tuple[Trajectory, dict[str, Any]]:
-    """Simulate in pieces, with a progress bar on a terminal; returns the motion and its figures of merit."""
-    from . import MidpointVI as Integrator
-    from .errors import ConvergenceError
-
-    vi = vi or Integrator(model, dt)
-    state = state or vi.state(q)
+    """Simulate, with a progress bar on a terminal; returns the motion and its figures of merit."""
     if not (math.isfinite(time) and time > 0):
         raise ValueError(f"--time must be positive, not {time:g}")
-    n = round(time / dt)
-    piece = max(every, CHUNK // every * every)
-    parts: list[Trajectory] = []
     begun = clock.perf_counter()
-    with _bar("simulating", n, n <= piece) as advance:
-        for k in range(0, n, piece):
-            m = min(piece, n - k)
-            try:
-                part = vi.simulate(
-                    state, m, u=None if u is None else u[k : k + m],
-                    kinematic=None if kinematic is None else kinematic[k : k + m], every=every,
-                )  # fmt: skip
-            except ConvergenceError as error:
-                if parts and error.trajectory is not None:
-                    error.trajectory = _joined([*parts, error.trajectory])
-                raise
-            parts.append(part)
-            state = part[-1]
-            advance(m)
-            if part.interrupted:
-                break
-    motion = _joined(parts)
+    motion = vi.simulate(state, time=time, progress=not quiet, **options)
     return motion, _facts(motion, clock.perf_counter() - begun)
-
-
-def _joined(parts: list[Trajectory]) -> Trajectory:
-    """Pieces that follow each other as one trajectory."""
-    from dataclasses import replace
-
-    if len(parts) == 1:
-        return parts[0]
-    points: dict[str, Any] = {
-        k: np.concatenate([getattr(p, k)[(i > 0) :] for i, p in enumerate(parts)]) for k in ("t", "q", "p")
-    }
-    steps: dict[str, Any] = {
-        k: np.concatenate([getattr(p, k) for p in parts]) for k in ("u", "rho", "lam", "iterations")
-    }
-    return replace(parts[-1], **points, **steps)
 
 
 def _facts(motion: Trajectory, seconds: float) -> dict[str, Any]:
