@@ -55,6 +55,10 @@ V = Annotated[
     list[str] | None, typer.Option("--v", metavar="NAME=VALUE", help="Starting velocity of a variable; repeat.")
 ]
 U = Annotated[list[str] | None, typer.Option("--u", metavar="NAME=VALUE", help="Constant value of an input; repeat.")]
+Near = Annotated[
+    list[str] | None,
+    typer.Option("--near", metavar="NAME=VALUE", help="First guess of a variable that --satisfy moves; repeat."),
+]
 Satisfy = Annotated[
     bool, typer.Option("--satisfy", help="Move the variables that --q does not set until all constraints hold.")
 ]
@@ -205,16 +209,8 @@ def info(file: ModelFile, start: Start = None, q: Q = None, as_json: Json = Fals
         _print(facts, True)
         return
     print(model)
-    shown = {
-        k: facts[k]
-        for k in facts
-        if k not in ("name", "dynamic", "kinematic", "inputs", "constraints", "configuration")
-    }
-    print()
-    for word in ("dynamic", "kinematic", "inputs"):
-        if facts[word]:
-            print(f"  {word:<24} {', '.join(facts[word])}")
-    _print({k: v for k, v in shown.items() if k != "notes"}, False)
+    hidden = ("name", "constraints", "configuration", "notes")
+    _print({k: v for k, v in facts.items() if k not in hidden}, False, " ")
     for note in notes:
         print(f"  note: {note}")
 
@@ -233,6 +229,7 @@ def simulate(
         typer.Option("--inputs", help="CSV with a column t and columns named as inputs or kinematic variables."),
     ] = None,
     satisfy: Satisfy = False,
+    near: Near = None,
     alpha: Alpha = 0.5,
     forcing: Forcing = "split",
     every: Annotated[int, typer.Option("--every", min=1, help="Keep only each n-th state of a long run.")] = 1,
@@ -256,7 +253,7 @@ def simulate(
     for target, allowed in ((save, (".npz", ".csv")), (film, (".gif", ".mp4"))):
         if target is not None and target.suffix not in allowed:
             raise typer.BadParameter(f"{target}: the suffix must be one of {', '.join(allowed)}")
-    model, x = _start_of(file, start, q, satisfy)
+    model, x = _start_of(file, start, q, satisfy, near)
     vi = MidpointVI(model, dt, alpha=alpha, forcing=forcing)
     velocity = _named(v, model.variables, "--v")
     state = vi.state(x, v=velocity or None)
@@ -294,6 +291,7 @@ def linearize(
     v: V = None,
     u: U = None,
     satisfy: Satisfy = False,
+    near: Near = None,
     alpha: Alpha = 0.5,
     forcing: Forcing = "split",
     save: Annotated[Path | None, typer.Option("--save", help="Write A, B and the names (.npz).")] = None,
@@ -308,7 +306,7 @@ def linearize(
     from . import MidpointVI, System
     from .control import controllable_rank
 
-    model, x = _start_of(file, start, q, satisfy)
+    model, x = _start_of(file, start, q, satisfy, near)
     vi = MidpointVI(model, dt, alpha=alpha, forcing=forcing)
     state = vi.state(x, v=_named(v, model.variables, "--v") or None)
     A, B = vi.linearize(state, u=_named(u, model.inputs, "--u") or None)
@@ -872,13 +870,23 @@ def _motion_or_model(name: str) -> Any:
     return Pose(model, configurations["q0"][None]) if "q0" in configurations else model
 
 
-def _start_of(file: str, start: str | None, q: list[str] | None, satisfy: bool) -> tuple[Model, Array]:
+def _start_of(
+    file: str, start: str | None, q: list[str] | None, satisfy: bool, near: list[str] | None = None
+) -> tuple[Model, Array]:
     model, configurations = _load(file)
-    return model, _configuration(model, configurations, start, _named(q, model.variables, "--q"), satisfy)
+    if near and not satisfy:
+        raise typer.BadParameter("--near is a first guess for --satisfy")
+    guess = _named(near, model.variables, "--near")
+    return model, _configuration(model, configurations, start, _named(q, model.variables, "--q"), satisfy, guess)
 
 
 def _configuration(
-    model: Model, configurations: dict[str, Array], start: str | None, given: dict[str, float], satisfy: bool
+    model: Model,
+    configurations: dict[str, Array],
+    start: str | None,
+    given: dict[str, float],
+    satisfy: bool,
+    guess: dict[str, float] | None = None,
 ) -> Array:
     """The named configuration (q0 by default) with single values changed."""
     from . import satisfy_constraints
@@ -887,7 +895,7 @@ def _configuration(
         known = ", ".join(configurations) or "none"
         raise ValueError(f"the file has no configuration {start!r} (it has: {known})")
     x = configurations.get(start or "q0", np.zeros(model.nq)).copy()
-    for name, value in given.items():
+    for name, value in {**(guess or {}), **given}.items():
         x[model.index(name)] = value
     if satisfy and model.nc:
         x = satisfy_constraints(model, x, fixed=tuple(n for n in given if n in model.dynamic))

@@ -120,6 +120,9 @@ def test_satisfy(capsys, tmp_path):
     assert "violates" in err
     as_json(capsys, *args, "--satisfy")
     assert da.Trajectory.load(tmp_path / "o.npz")["J"][0] == -0.4
+    as_json(capsys, *args, "--satisfy", "--near", "E=0.8")
+    assert da.Trajectory.load(tmp_path / "o.npz")["J"][0] == -0.4
+    assert run(capsys, *args, "--near", "E=0.8")[0] == 2
 
 
 def test_linearize(capsys, tmp_path):
