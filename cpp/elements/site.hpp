@@ -44,7 +44,7 @@ template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
     for (int k = i; k < m; ++k) w.dij[i * n + k] = anc[i * n + k] ? cross(w.wv[i], w.di[k]) : zero3<T>();
 }
 
-// change of axes along delta: dw_i = Om_i x w_i, into w.dw
+// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i, into w.dw
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
   const unsigned char* anc = &w.M->anc[e.pair];
   int m = moving(e), n = e.n;
@@ -52,6 +52,7 @@ template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, cons
     V3<T> om = zero3<T>();
     for (int k = 0; k <= i; ++k)
       if (anc[k * n + i]) om += w.wv[k] * delta[k];
+    w.om[i] = om;
     w.dw[i] = cross(om, w.wv[i]);
   }
 }
@@ -75,31 +76,42 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
 }
 
 // Half squared distance s = d.d / 2 (KERNELS 8.3). order 1: w.lg = s_i; 2: w.lh = s_ik; 3: w.lt = s_ik along delta.
+// For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i = d_i + d x w_i; unrelated pairs have d_i.d_k. The third derivative is the
+// product rule on that, with d_i' = Om_i x d_i + w_i x (sum of d_k delta_k below i).
 template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
   int m = moving(e), n = e.n;
   const unsigned char* anc = &w.M->anc[e.pair];
   V3<T> d = site_first(w, e, P);
   for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
-  if (order >= 2) {
-    site_second(w, e);
-    for (int i = 0; i < m; ++i)
+  if (order >= 2)
+    for (int i = 0; i < m; ++i) {
+      V3<T> ei = w.di[i] + cross(d, w.wv[i]);
+      w.ua[i] = ei;
       for (int k = i; k < m; ++k) {
-        T x = dot(w.di[i], w.di[k]);
-        if (anc[i * n + k]) x += dot(d, w.dij[i * n + k]);
+        T x = dot(anc[i * n + k] ? ei : w.di[i], w.di[k]);
         w.lh[i * n + k] = x;
         w.lh[k * n + i] = x;
       }
-  }
+    }
   if (order >= 3) {
-    axes_along(w, e, delta);
-    V3<T> dd = site_third(w, e, delta);
-    for (int i = 0; i < m; ++i)
+    axes_along(w, e, delta);  // w.om, w.dw
+    V3<T> dd = zero3<T>();
+    for (int i = 0; i < m; ++i) {
+      dd += w.di[i] * delta[i];
+      V3<T> below = zero3<T>();
+      for (int k = i + 1; k < m; ++k)
+        if (anc[i * n + k]) below += w.di[k] * delta[k];
+      w.ddi[i] = cross(w.om[i], w.di[i]) + cross(w.wv[i], below);
+    }
+    for (int i = 0; i < m; ++i) {
+      V3<T> de = w.ddi[i] + cross(dd, w.wv[i]) + cross(d, w.dw[i]);
       for (int k = i; k < m; ++k) {
-        T x = dot(w.ddi[i], w.di[k]) + dot(w.di[i], w.ddi[k]);
-        if (anc[i * n + k]) x += dot(dd, w.dij[i * n + k]) + dot(d, w.ddij[i * n + k]);
+        bool above = anc[i * n + k];
+        T x = dot(above ? de : w.ddi[i], w.di[k]) + dot(above ? w.ua[i] : w.di[i], w.ddi[k]);
         w.lt[i * n + k] = x;
         w.lt[k * n + i] = x;
       }
+    }
   }
   return T(0.5) * dot(d, d);
 }
