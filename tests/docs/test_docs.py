@@ -11,6 +11,7 @@ from pathlib import Path
 import matplotlib
 import pytest
 
+import dalembert as da
 from dalembert.cli import app, example_files, read_problem
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,14 @@ def test_commands_exist(page):
         assert command in known, command
     for name in re.findall(r"dalembert examples run ([a-z]\w+)", text):
         assert name in examples, name
+
+
+def test_models_of_the_pages_load():
+    found = [text for page in PAGES for _, text in blocks(page, "lisp")]
+    assert found
+    for text in found:
+        model = da.loads(text, "sexp")
+        assert da.loads(da.dumps(model, "sexp"), "sexp") == model
 
 
 def test_problem_files_are_read(tmp_path):
