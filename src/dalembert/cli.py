@@ -579,22 +579,32 @@ def examples_open(
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def bench(context: typer.Context) -> None:
+def bench(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("out/bench"),
+    as_json: Json = False,
+) -> None:
     """Run the benchmarks of the source tree.
 
-    Further arguments go to them.
+    Further arguments go to them (`python -m benchmarks --help` lists them).
 
-    Example:  dalembert bench --help
+    Example:  dalembert bench --quick
     """
-    folder = Path(__file__).resolve().parents[2] / "benchmarks"
-    script = next((p for p in (folder / "__main__.py", folder / "run.py", folder / "compare.py") if p.is_file()), None)
-    if script is None:
-        raise ValueError(
-            "the benchmarks are part of the source tree, not of the installed package: run this from a checkout"
-        )
     import subprocess
 
-    raise SystemExit(subprocess.run([sys.executable, str(script), *context.args], check=False).returncode)
+    # an installed command is usually run inside of the checkout it was installed from
+    roots = [Path.cwd(), Path(__file__).resolve().parents[2]]
+    root = next((r for r in roots if (r / "benchmarks/__main__.py").is_file() and (r / "src/dalembert").is_dir()), None)
+    if root is None:
+        raise ValueError("the benchmarks are in the source tree, not in the installed package: run this in a checkout")
+    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "benchmarks", "--out", str(out), *context.args]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL if as_json else None, check=False
+    )
+    if as_json and done.returncode == 0:
+        print(json.dumps(json.loads((out / "results.json").read_text(encoding="utf-8"))))
+    raise SystemExit(done.returncode)
 
 
 def example_files() -> list[Path]:

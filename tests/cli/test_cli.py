@@ -297,3 +297,14 @@ def test_installed_command_is_quick():
     env = os.environ | {"PYTHONPATH": str(Path(da.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_bench(capsys, tmp_path, monkeypatch):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "src/dalembert").mkdir(parents=True)
+    (tmp_path / "benchmarks/__main__.py").write_text(
+        "import sys, pathlib\nout = pathlib.Path(sys.argv[2])\nout.mkdir(parents=True)\n"
+        "(out / 'results.json').write_text('{\"args\": \"' + ' '.join(sys.argv[3:]) + '\"}')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert as_json(capsys, "bench", "--quick", "--only", "ekf") == {"args": "--quick --only ekf"}
