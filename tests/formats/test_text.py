@@ -140,9 +140,9 @@ def chain(n):
 @pytest.mark.parametrize("kind", TEXT)
 def test_long_chains_do_not_overflow(kind):
     model = chain(5000)
-    start = time.perf_counter()
+    start = time.process_time()
     assert formats.loads(formats.dumps(model, kind), kind) == model
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 DEEP = {"sexp": "(" * 3_000_000, "json": '{"frames": ' + "[" * 100_000, "toml": "frames = " + "[" * 100_000}
@@ -150,11 +150,11 @@ DEEP = {"sexp": "(" * 3_000_000, "json": '{"frames": ' + "[" * 100_000, "toml": 
 
 @pytest.mark.parametrize("kind", TEXT)
 def test_deep_nesting_is_refused_quickly(kind):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(da.ModelError) as caught:
         formats.loads(DEEP[kind], kind)
     assert caught.value.line == 1
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 # (format, text, what the message says, line, column)

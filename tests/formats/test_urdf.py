@@ -278,11 +278,11 @@ def test_long_chain():
         '<joint name="j{0}" type="continuous"><parent link="l{0}"/><child link="l{1}"/><axis xyz="1 0 0"/></joint>\n'
     )
     text = f"<robot>{links}{''.join(joint.format(i, i + 1) for i in range(n))}</robot>"
-    start = time.perf_counter()
+    start = time.process_time()
     model = formats.loads(text, "urdf")
     assert model.nq == n
     assert formats.loads(formats.dumps(model, "urdf"), "urdf").variables == model.variables
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 def same_mechanics(a, b, rng):

@@ -106,7 +106,7 @@ def test_chain_of_two_thousand_frames():
             frame = rx(f"q{i}", frame)
         return Model([frame], [da.Gravity(), da.Distance("end", "world", 1.0)])
 
-    start = time.perf_counter()
+    start = time.process_time()
     a, b = chain(), chain()
     assert a == b
     assert a.frames == b.frames
@@ -120,7 +120,7 @@ def test_chain_of_two_thousand_frames():
     assert len(repr(a)) < 200_000
     assert repr(a.frames[0]).count("(") == n + 1
     del a, b
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 def test_import_is_light():
