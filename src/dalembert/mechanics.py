@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .errors import ConvergenceError, SingularityError
-from .model import Model
+from .model import LinearDamper, LinearSpring, Model, PointGravity
 from .model.compile import compile_model
 
 Array = NDArray[np.float64]
@@ -30,6 +30,19 @@ def core(model: Model) -> Any:
     return found
 
 
+def floats(value: Any, what: str) -> Array:
+    """A contiguous float array; text, complex numbers and objects are a ValueError, not a conversion."""
+    try:
+        x = np.asarray(value)
+        if x.dtype.kind in "fiub":
+            return np.ascontiguousarray(x, dtype=float)
+        if x.dtype.kind == "O" and not any(isinstance(y, (str, bytes, complex)) for y in x.ravel()):
+            return np.ascontiguousarray(x.astype(float))
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{what} must be an array of real numbers, not {value!r:.80}")
+
+
 def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], what: str) -> Array:
     """Numbers for named entries: an array, a dict by name (others zero), or None (zeros); checked for shape and NaN."""
     if value is None:
@@ -42,9 +55,12 @@ def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], 
                 from .model.model import _nearest
 
                 raise ValueError(f"{what}: unknown name {key!r}{_nearest(key, names)}")
-            out[index[key]] = x
+            number = floats(x, f"{what}['{key}']")
+            if number.size != 1:
+                raise ValueError(f"{what}['{key}'] must be one number, not {x!r:.80}")
+            out[index[key]] = number.item()
     else:
-        out = np.ascontiguousarray(value, dtype=float)
+        out = floats(value, what)
         if out.shape != (len(names),):
             raise ValueError(f"{what} has shape {out.shape}, but ({len(names)},) is needed")
     if not np.isfinite(out).all():
@@ -55,7 +71,7 @@ def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], 
 
 def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """A finite float array of the given shape (-1: any)."""
-    out = np.ascontiguousarray(value, dtype=float)
+    out = floats(value, what)
     if out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True)):
         wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ")"
         raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
@@ -77,10 +93,41 @@ def _many(model: Model, q: ArrayLike | Mapping[str, float], what: str = "q") -> 
     """(N, nq) and whether a single point was given."""
     if isinstance(q, Mapping):
         return vector(q, model.variables, what)[None], True
-    x = np.ascontiguousarray(q, dtype=float)
+    x = floats(q, what)
     if x.ndim == 1:
         return vector(x, model.variables, what)[None], True
     return matrix(x, (-1, model.nq), what), False
+
+
+def _both(
+    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
+) -> tuple[Array, Array, bool]:
+    """q and v as (N, nq), and whether a single point was given."""
+    (x, single), (w, _) = _many(model, q), _many(model, v, "v")
+    if len(x) != len(w):
+        raise ValueError(f"q has {len(x)} rows, v has {len(w)}")
+    return x, w, single
+
+
+def _sure(model: Model, q: Array, what: str, *values: Any) -> None:
+    """Raises SingularityError if a result is not finite: no NaN leaves this module."""
+    for value in values:
+        if not np.isfinite(value).all():
+            raise _undefined(model, q, what)
+
+
+def _undefined(model: Model, q: Array, what: str) -> SingularityError:
+    """Names the elements between coinciding frames, whose direction is not defined."""
+    point = q.reshape(-1, model.nq)[0]
+    origin = positions(model, point)
+    names = tuple(
+        e.label
+        for e in model.elements
+        if isinstance(e, (PointGravity, LinearSpring, LinearDamper))
+        and np.linalg.norm(origin[model.frame_index(e.frame1)] - origin[model.frame_index(e.frame2)]) < 1e-12
+    )
+    reason = f"the frames of {', '.join(names)} coincide" if names else "numbers are too large or a user element is singular"
+    return SingularityError(f"{what} is not finite here: {reason}", matrix=what, variables=names, state=q)
 
 
 # ---- kinematics
@@ -173,8 +220,9 @@ def kinetic_energy(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLik
     >>> da.kinetic_energy(da.Model([da.tx("x", mass=2.0)]), [0.0], [3.0])
     9.0
     """
-    (x, single), (w, _) = _many(model, q), _many(model, v, "v")
+    x, w, single = _both(model, q, v)
     t = core(model).energy(x, w)[0]
+    _sure(model, x, "the kinetic energy", t)
     return float(t[0]) if single else t
 
 
@@ -187,6 +235,7 @@ def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
     """
     x, single = _many(model, q)
     u = core(model).energy(x, np.zeros_like(x))[1]
+    _sure(model, x, "the potential energy", u)
     return float(u[0]) if single else u
 
 
@@ -197,7 +246,9 @@ def lagrangian(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | 
     >>> da.lagrangian(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])
     1.0
     """
-    t, u = core(model).energy(_q(model, q)[None], _v(model, v)[None])
+    x = _q(model, q)[None]
+    t, u = core(model).energy(x, _v(model, v)[None])
+    _sure(model, x, "L", t - u)
     return float(t[0] - u[0])
 
 
@@ -210,7 +261,10 @@ def lagrangian_first(
     >>> da.lagrangian_first(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])[1]
     array([2.])
     """
-    return core(model).first(_q(model, q), _v(model, v))  # type: ignore[no-any-return]
+    x = _q(model, q)
+    lq, lv = core(model).first(x, _v(model, v))
+    _sure(model, x, "L_q", lq, lv)
+    return lq, lv
 
 
 def lagrangian_second(
@@ -222,7 +276,10 @@ def lagrangian_second(
     >>> da.lagrangian_second(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])[2]
     array([[2.]])
     """
-    return core(model).second(_q(model, q), _v(model, v))  # type: ignore[no-any-return]
+    x = _q(model, q)
+    qq, qv, vv = core(model).second(x, _v(model, v))
+    _sure(model, x, "L_qq", qq, qv, vv)
+    return qq, qv, vv
 
 
 def lagrangian_third(
@@ -239,9 +296,10 @@ def lagrangian_third(
     >>> float(da.lagrangian_third(m, [0.3], [0.0], dq=[1.0])[0][0, 0].round(6))
     2.955202
     """
-    return core(model).third(  # type: ignore[no-any-return]
-        _q(model, q), _v(model, v), vector(dq, model.variables, "dq"), vector(dv, model.variables, "dv")
-    )
+    x, a, b = _q(model, q), vector(dq, model.variables, "dq"), vector(dv, model.variables, "dv")
+    qq, qv, vv = core(model).third(x, _v(model, v), a, b)
+    _sure(model, x, "L_qqq", qq, qv, vv)
+    return qq, qv, vv
 
 
 def mass_matrix(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
@@ -251,7 +309,14 @@ def mass_matrix(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     >>> da.mass_matrix(da.Model([da.tx("x", mass=2.0)]), [0.0])
     array([[2.]])
     """
-    return lagrangian_second(model, q, np.zeros(model.nq))[2]
+    x = _q(model, q)
+    m: Array = core(model).second(x, np.zeros(model.nq))[2]
+    if not np.isfinite(m).all():  # an undefined potential must not hide the mass matrix
+        bare = Model(model.frames)
+        place = [model.index(name) for name in bare.variables]
+        m = np.zeros((model.nq, model.nq))
+        m[np.ix_(place, place)] = core(bare).second(x[place], np.zeros(bare.nq))[2]
+    return m
 
 
 def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
@@ -261,7 +326,10 @@ def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Arra
     >>> da.potential_gradient(da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -10.0))]), [3.0])
     array([20.])
     """
-    return core(model).potential(_q(model, q), False)[1]  # type: ignore[no-any-return]
+    x = _q(model, q)
+    g: Array = core(model).potential(x, False)[1]
+    _sure(model, x, "V_q", g)
+    return g
 
 
 def spatial_momentum(
@@ -273,8 +341,9 @@ def spatial_momentum(
     >>> da.spatial_momentum(da.Model([da.tx("x", mass=2.0)]), [0.0], [3.0])[3]
     np.float64(6.0)
     """
-    (x, single), (w, _) = _many(model, q), _many(model, v, "v")
+    x, w, single = _both(model, q, v)
     h = core(model).momentum(x, w)
+    _sure(model, x, "the momentum", h)
     return h[0] if single else h
 
 
@@ -291,6 +360,7 @@ def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     """
     x, single = _many(model, q)
     h = core(model).constraints(x)[0]
+    _sure(model, x, "h", h)
     return h[0] if single else h
 
 
@@ -302,7 +372,10 @@ def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Arr
     >>> da.constraint_jacobian(m, [1.0, 0.0])
     array([[2., 0.]])
     """
-    return core(model).constraints(_q(model, q)[None])[1][0]  # type: ignore[no-any-return]
+    x = _q(model, q)
+    c: Array = core(model).constraints(x[None])[1][0]
+    _sure(model, x, "Dh", c)
+    return c
 
 
 def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike | None = None) -> Array:
@@ -315,11 +388,15 @@ def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight:
            [0., 1.]])
     """
     x, c = _q(model, q), core(model)
+    d: Array
     if weight is not None:
-        return c.constraint_second(x, vector(weight, model.constraints, "weight"))  # type: ignore[no-any-return]
-    if not model.nc:
-        return np.zeros((0, model.nq, model.nq))
-    return np.stack([c.constraint_second(x, row) for row in np.eye(model.nc)])
+        d = c.constraint_second(x, vector(weight, model.constraints, "weight"))
+    elif model.nc:
+        d = np.stack([c.constraint_second(x, row) for row in np.eye(model.nc)])
+    else:
+        d = np.zeros((0, model.nq, model.nq))
+    _sure(model, x, "D2h", d)
+    return d
 
 
 def constraint_third(
@@ -334,7 +411,9 @@ def constraint_third(
     """
     x = _q(model, q)
     w, d = vector(weight, model.constraints, "weight"), vector(direction, model.variables, "direction")
-    return core(model).constraint_third(x, w, d)  # type: ignore[no-any-return]
+    third: Array = core(model).constraint_third(x, w, d)
+    _sure(model, x, "D3h", third)
+    return third
 
 
 # ---- forces
@@ -353,7 +432,10 @@ def force(
     >>> da.force(m, [0.0], [2.0], [3.0])
     array([2.])
     """
-    return core(model).force(_q(model, q), _v(model, v), vector(u, model.inputs, "u"))  # type: ignore[no-any-return]
+    x = _q(model, q)
+    f: Array = core(model).force(x, _v(model, v), vector(u, model.inputs, "u"))
+    _sure(model, x, "F", f)
+    return f
 
 
 def force_first(
@@ -369,7 +451,10 @@ def force_first(
     >>> da.force_first(m, [0.0])[1]
     array([[-0.5]])
     """
-    return core(model).force_first(_q(model, q), _v(model, v), vector(u, model.inputs, "u"))  # type: ignore[no-any-return]
+    x = _q(model, q)
+    fq, fv, fu = core(model).force_first(x, _v(model, v), vector(u, model.inputs, "u"))
+    _sure(model, x, "F_q", fq, fv, fu)
+    return fq, fv, fu
 
 
 def force_second(
@@ -387,7 +472,11 @@ def force_second(
     array([[0.]])
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
-    return core(model).force_second(x, w, i, vector(weight, model.dynamic, "weight"))  # type: ignore[no-any-return]
+    blocks: tuple[Array, Array, Array, Array, Array, Array] = core(model).force_second(
+        x, w, i, vector(weight, model.dynamic, "weight")
+    )
+    _sure(model, x, "F_qq", *blocks)
+    return blocks
 
 
 # ---- continuous dynamics
@@ -416,17 +505,28 @@ class Acceleration:
 
 
 def _singular(model: Model, q: Array) -> SingularityError:
-    """Names the variables in the null space of the mass matrix."""
-    m = mass_matrix(model, q)[: model.nd, : model.nd]
-    value, vectors = np.linalg.eigh(m)
-    names = tuple(model.dynamic[i] for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)) if model.nd else ()
-    least = float(value[0]) if model.nd else 0.0
-    return SingularityError(
-        f"the mass matrix is singular in {', '.join(names)} (smallest eigenvalue {least:.3g})",
-        matrix="mass",
-        variables=names,
-        hint="give these frames a rotational inertia, or move away from the singular configuration",
-    )
+    """Says which matrix of the continuous equations is singular and in which variables or constraints."""
+    nd = model.nd
+    value, vectors = np.linalg.eigh(mass_matrix(model, q)[:nd, :nd])
+    if nd and value[0] <= 1e-12 * abs(value[-1]):
+        names = tuple(model.dynamic[i] for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1))
+        return SingularityError(
+            f"the mass matrix is singular in {', '.join(names)} (smallest eigenvalue {value[0]:.3g})",
+            matrix="mass",
+            variables=names,
+            hint="give these frames a rotational inertia, or move away from the singular configuration",
+        )
+    if model.nc:
+        u, s, _ = np.linalg.svd(constraint_jacobian(model, q)[:, :nd])
+        if s[-1] <= 1e-9 * s[0]:
+            names = tuple(model.constraints[i] for i in np.flatnonzero(np.abs(u[:, -1]) > 0.1))
+            return SingularityError(
+                f"the constraints {', '.join(names)} are dependent here, so their forces are not unique",
+                matrix="constraint",
+                variables=names,
+                hint="remove a redundant constraint, or move away from the singular configuration",
+            )
+    return _undefined(model, q, "the acceleration")
 
 
 def acceleration(
@@ -453,11 +553,11 @@ def acceleration(
     c = core(model)
     if not derivatives:
         ddq, lam, ok = c.acceleration(x, w, i, k)
-        if not ok or not np.isfinite(ddq).all():
+        if not (ok and np.isfinite(ddq).all() and np.isfinite(lam).all()):
             raise _singular(model, x)
         return Acceleration(ddq, lam)
     ddq, lam, da, dl, ok = c.acceleration_first(x, w, i, k)
-    if not ok or not np.isfinite(ddq).all():
+    if not (ok and all(np.isfinite(a).all() for a in (ddq, lam, da, dl))):
         raise _singular(model, x)
     cuts = np.cumsum([model.nq, model.nq, model.nu])
     return Acceleration(ddq, lam, *np.split(da, cuts, axis=1), *np.split(dl, cuts, axis=1))
@@ -479,7 +579,7 @@ def acceleration_second(
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
     d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.kinematic, "ddq_kin"))
-    if not ok:
+    if not (ok and np.isfinite(d2a).all() and np.isfinite(d2l).all()):
         raise _singular(model, x)
     return np.ascontiguousarray(d2a.transpose(1, 0, 2)), np.ascontiguousarray(d2l.transpose(1, 0, 2))
 
@@ -613,10 +713,11 @@ def equilibrium(
     if not free:
         return x
     lam: Any = np.zeros(nc)
-    regular = 0.0
+    regular, size = 0.0, float("inf")
     for _ in range(max_iterations):
         _, g = gradient(x)
         hessian = c.potential(x, True)[2]
+        _sure(model, x, "V_q", g, hessian)
         if model.nu:
             hessian[: model.nd] -= c.force_first(x, zero, load)[0]
         h, j = (constraints(model, x), constraint_jacobian(model, x)[:, free]) if nc else (zero[:0], np.zeros((0, len(free))))

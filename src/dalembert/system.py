@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import ConvergenceError
 from .integrate.midpoint import MidpointVI
 from .integrate.trajectory import State, Trajectory
-from .mechanics import matrix
+from .mechanics import floats, matrix
 
 Array = NDArray[np.float64]
 
@@ -33,10 +33,13 @@ class System:
     """
 
     def __init__(self, vi: MidpointVI, *, steps: int | None = None, t: ArrayLike | None = None) -> None:
+        if not isinstance(vi, MidpointVI):
+            raise TypeError(f"System needs a MidpointVI, not {type(vi).__name__}")
         self.vi = vi
         self.model = vi.model
+        times: Array
         if t is not None:
-            times = np.asarray(t, dtype=float)
+            times = floats(t, "t")
             if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
                 raise ValueError("t must be an increasing array of at least two times")
             if steps is not None and steps != len(times) - 1:
@@ -44,9 +47,9 @@ class System:
         elif isinstance(vi.dt, float):
             if steps is None:
                 raise ValueError("give steps= or t=")
-            if int(steps) != steps or steps < 1:
+            if not np.isfinite(steps) or int(steps) != steps or steps < 1:
                 raise ValueError(f"steps must be a positive whole number, not {steps}")
-            times = vi.dt * np.arange(int(steps) + 1)
+            times = vi.dt * np.arange(int(steps) + 1, dtype=np.float64)
         else:
             lengths = vi._steps(steps, None)
             times = np.concatenate([[0.0], np.cumsum(lengths)])
@@ -82,6 +85,8 @@ class System:
         return matrix(x, (self.nx,), "x")
 
     def _xu(self, x: ArrayLike, u: ArrayLike, k: int) -> tuple[Array, Array, float]:
+        if not isinstance(k, (int, np.integer)):
+            raise TypeError(f"the step k must be a whole number, not {k!r}")
         if not 0 <= k < self.steps:
             raise ValueError(f"step {k} is outside of 0 ... {self.steps - 1}")
         return self._x(x), matrix(u, (self.nu,), "u"), float(self.dt[k])
@@ -193,6 +198,7 @@ class System:
         rate = c[nq + nd :] / dt
         az[nd:nq] -= rate
         bz[nu:] += c[nd:nq] + rate
+        _not_overflown(z, az, bz)
         return az, bz
 
     def derivatives(self, x: ArrayLike, u: ArrayLike, k: int = 0, *, with_dt: bool = False) -> dict[str, Array]:
@@ -217,6 +223,7 @@ class System:
         )
         if bad == 0:
             self._refuse(code, k, y)
+        _not_overflown(z, xx, xu, uu)
         return xx[0], xu[0], uu[0]
 
     def second_order_trajectory(
@@ -230,6 +237,7 @@ class System:
         )
         if bad < self.steps:
             self._refuse(code, bad, ref[bad])
+        _not_overflown(Z, xx, xu, uu)
         return xx, xu, uu
 
     def second_derivatives(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> dict[str, Array]:
@@ -251,6 +259,8 @@ class System:
         ref = matrix(X, (-1, self.nx), "X")
         ins = matrix(U, (len(ref) - 1, self.nu), "U")
         n = len(ins)
+        if n > self.steps:
+            raise ValueError(f"X has {n} steps, the system {self.steps}")
         lam = np.zeros((n, m.nc))
         if m.nc:
             for k in range(n):
@@ -275,11 +285,22 @@ class System:
     def from_trajectory(self, traj: Trajectory) -> tuple[Array, Array]:
         """(X (N+1, nx), U (N, nu)) of a trajectory with the same steps."""
         m = self.model
+        if not isinstance(traj, Trajectory):
+            raise TypeError(f"a Trajectory is needed, not {type(traj).__name__}")
         if traj.steps != self.steps:
             raise ValueError(f"the trajectory has {traj.steps} steps, the system {self.steps}")
         rate = np.diff(traj.q[:, m.nd :], axis=0) / self.dt[:, None] if m.nk else np.zeros((self.steps, 0))
         first = np.zeros((1, m.nk))
         return np.hstack([traj.q, traj.p, np.vstack([first, rate])]), np.hstack([traj.u, traj.rho])
+
+
+def _not_overflown(z: Any, *results: Array) -> None:
+    """Costates may be so large that their products overflow; a sum finds that for little."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if all(np.isfinite(r.sum()) for r in results):
+            return
+    if not all(np.isfinite(r).all() for r in results):
+        raise ValueError(f"the derivatives overflow: the costates are as large as {np.abs(np.asarray(z)).max():.3g}")
 
 
 def _threads(threads: int | None, steps: int, nx: int) -> int:

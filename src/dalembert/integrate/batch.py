@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..mechanics import matrix
+from ..mechanics import floats, matrix
 from .midpoint import MidpointVI
 from .trajectory import State, Trajectory
 
@@ -110,7 +110,7 @@ def rollouts(
     def inputs(value: ArrayLike | None, width: int, what: str) -> Array | None:
         if value is None:
             return None
-        x = np.asarray(value, dtype=float)
+        x = floats(value, what)
         return matrix(x, (n, width) if x.ndim == 2 else (len(starts), n, width), what)
 
     us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ConvergenceError
-from ..mechanics import core, vector
+from ..mechanics import core, floats, vector
 from ..model import Model
 from .trajectory import Trajectory
 
@@ -42,8 +42,8 @@ def simulate_continuous(
     from scipy.integrate import solve_ivp
 
     nd, nq, nk = model.nd, model.nq, model.nk
-    times = np.asarray(t, dtype=float)
-    if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
+    times = floats(t, "t")
+    if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
         raise ValueError("t must be an increasing array of at least two times")
     x0, v0 = vector(q, model.variables, "q"), vector(v, model.variables, "v")
     c = core(model)
@@ -58,14 +58,17 @@ def simulate_continuous(
         if not nk:
             return y[:nd], y[nd:], np.zeros(0)
         assert kinematic is not None
-        rho, rate, second = (np.asarray(a, dtype=float).reshape(nk) for a in kinematic(time))
+        parts = kinematic(time)
+        if not isinstance(parts, tuple) or len(parts) != 3:
+            raise ValueError("kinematic(t) must return (rho, rho', rho'')")
+        rho, rate, second = (vector(np.atleast_1d(a), model.kinematic, "kinematic") for a in parts)
         return np.concatenate([y[:nd], rho]), np.concatenate([y[nd:], rate]), second
 
     def rate(time: float, y: Array) -> Array:
         a, b, second = full(time, y)
         ddq, _, ok = c.acceleration(np.ascontiguousarray(a), np.ascontiguousarray(b), inputs(time), second)
-        if not ok:
-            raise ConvergenceError(f"the mass matrix is singular at t = {time:g}", time=time)
+        if not (ok and np.isfinite(ddq).all()):
+            raise ConvergenceError(f"the accelerations are not defined at t = {time:g}", time=time)
         return np.concatenate([b[:nd], ddq[:nd]])
 
     solution: Any = solve_ivp(

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from ..errors import ConvergenceError, SingularityError
-from ..mechanics import constraint_jacobian, constraints, core, lagrangian_first, mass_matrix, matrix, vector
+from ..mechanics import constraint_jacobian, constraints, core, floats, lagrangian_first, mass_matrix, matrix, vector
 from ..model import Model
 from .trajectory import State, Trajectory
 
@@ -55,15 +55,18 @@ class MidpointVI:
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"MidpointVI needs a Model, not {type(model).__name__}")
-        steps = np.asarray(dt, dtype=float)
+        steps = floats(dt, "dt").reshape(np.shape(dt))
         if steps.ndim > 1 or not np.isfinite(steps).all() or not (steps > 0).all() or steps.size == 0:
             raise ValueError("dt must be a positive number or a one-dimensional array of positive numbers")
+        alpha, tolerance = (floats(x, what).item() for x, what in ((alpha, "alpha"), (tolerance, "tolerance")))
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(f"alpha must be in [0, 1], not {alpha}")
         if forcing not in FORCING:
             raise ValueError(f"forcing must be 'split' or 'left', not {forcing!r}")
         if not 0.0 < tolerance < 1e-3:
             raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
+        if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 1:
+            raise ValueError(f"max_iterations must be a positive whole number, not {max_iterations!r}")
         if model.nd == 0:
             raise ValueError("the model has no dynamic variable: there is nothing to integrate")
         self.model = model
@@ -136,7 +139,7 @@ class MidpointVI:
                         f"v violates {model.constraints[worst]}: its rate is {rate[worst]:.3g} "
                         "(da.consistent_velocity(model, q, v) gives the nearest consistent one)"
                     )
-            momentum = lagrangian_first(model, x, w)[1][: model.nd]
+            momentum = matrix(self._core.first(x, w)[1][: model.nd], (model.nd,), "p (from v)")
         return State(float(t), x, momentum, np.zeros(model.nc))
 
     def _check_constraints(self, q: Array, what: str) -> None:
@@ -153,8 +156,8 @@ class MidpointVI:
 
     @staticmethod
     def _check_time(t: float) -> None:
-        if not np.isfinite(t):
-            raise ValueError(f"t must be finite, not {t}")
+        if not isinstance(t, (int, float, np.integer, np.floating)) or not np.isfinite(t):
+            raise ValueError(f"t must be a finite number, not {t!r}")
 
     def _one_dt(self) -> float:
         if not isinstance(self.dt, float):
@@ -204,6 +207,7 @@ class MidpointVI:
     def _checked(self, state: State) -> tuple[Array, Array]:
         if not isinstance(state, State):
             raise TypeError(f"a State is needed (see MidpointVI.state), not {type(state).__name__}")
+        self._check_time(state.t)
         return vector(state.q, self.model.variables, "state.q"), vector(state.p, self.model.dynamic, "state.p")
 
     def simulate(
@@ -228,7 +232,7 @@ class MidpointVI:
         q, p = self._checked(start)
         dt = self._steps(steps, time)
         n = len(dt)
-        t = start.t + np.concatenate([[0.0], np.cumsum(dt)]) if not isinstance(self.dt, float) else start.t + dt[0] * np.arange(n + 1)
+        t: Array = start.t + (self.dt * np.arange(n + 1, dtype=np.float64) if isinstance(self.dt, float) else np.concatenate([[0.0], np.cumsum(dt)]))
         if callable(u) and _takes_state(u):
             return self._with_policy(start, dt, t, u, kinematic, every)
         inputs = _series(u, t[:-1], n, model.nu, "u")
@@ -270,7 +274,7 @@ class MidpointVI:
                 raise ValueError(f"time must be non-negative, not {time}")
             steps = round(time / self.dt)
         assert steps is not None
-        if int(steps) != steps or steps < 0:
+        if not np.isfinite(steps) or int(steps) != steps or steps < 0:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
         return np.full(int(steps), self.dt)
 
@@ -362,7 +366,10 @@ class MidpointVI:
         """Exact A (nx, nx), B (nx, nu + nk) of the step x' = f(x, u) with x = (q, p, v_rho), u = (inputs, next kinematic values)."""
         from ..system import System
 
+        self._checked(state)
         h = self._one_dt() if dt is None else float(dt)
+        if not (np.isfinite(h) and h > 0):
+            raise ValueError(f"dt must be positive, not {h}")
         system = System(self, t=[state.t, state.t + h])
         x = np.concatenate([state.q, state.p, np.zeros(self.model.nk)])
         rho = state.q[self.model.nd :] if kinematic is None else vector(kinematic, self.model.kinematic, "kinematic")
@@ -411,8 +418,10 @@ def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | 
     if value is None:
         return None
     if callable(value):
+        if not width:
+            raise ValueError(f"{what} is given, but the model has none")
         value = np.array([np.broadcast_to(np.asarray(value(x), dtype=float), (width,)) for x in t]).reshape(steps, width)
-    out = np.asarray(value, dtype=float)
+    out = floats(value, what)
     if out.ndim == 1 and out.shape == (width,) and not (width == steps == 1):
         out = np.tile(out, (steps, 1))
     elif out.ndim == 1 and width == 1 and out.shape == (steps,):
