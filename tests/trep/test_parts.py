@@ -376,3 +376,58 @@ def test_state_by_dictionary_number_and_list():
 
 def test_same_names_as_rotations():
     assert [f("q").transform for f in (tx, ty, tz, rx, ry, rz)] == ["TX", "TY", "TZ", "RX", "RY", "RZ"]
+
+
+def test_subclasses_of_native_elements():
+    """One that only adds something runs in the core; one that overrides a value does not."""
+
+    class Labelled(trep.potentials.ConfigSpring):
+        def label(self):
+            return "soft"
+
+    class Stiff(trep.potentials.ConfigSpring):
+        def V_dq(self, q1):
+            return 2 * trep.potentials.ConfigSpring.V_dq(self, q1)
+
+        def V_dqdq(self, q1, q2):
+            return 2 * trep.potentials.ConfigSpring.V_dqdq(self, q1, q2)
+
+    for kind, factor in ((Labelled, 1.0), (Stiff, 2.0)):
+        system = trep.System()
+        system.import_frames([tx("x", mass=1.0)])
+        kind(system, "x", 3.0)
+        system.q = 0.5
+        assert abs(system.f()[0] + 1.5 * factor) < 1e-12
+        assert (system._dynamics().user is None) == (kind is Labelled)
+        mvi = trep.MidpointVI(system)
+        mvi.initialize_from_state(0.0, [0.5], [0.0])
+        mvi.step(0.1)
+        k = 3.0 * factor
+        assert abs(mvi.q2[0] - 0.5 * (1 - k * 0.01 / 4) / (1 + k * 0.01 / 4)) < 1e-12
+
+
+def test_the_model_behind_a_system():
+    import dalembert as da
+
+    system = pendulum()
+    model = system.model
+    vi = da.MidpointVI(model, 0.1, forcing="left")
+    after = vi.step(vi.state(q=[0.2], p=[0.5]), u=[0.8])
+    mvi = trep.MidpointVI(system)
+    mvi.initialize_from_state(0.0, [0.2], [0.5])
+    mvi.step(0.1, [0.8])
+    assert after.q[0] == mvi.q2[0]
+    with pytest.raises(ValueError, match="max_iterations"):
+        mvi.step(0.2, [0.8], max_iterations=0)
+
+
+def test_code_of_the_page():
+    """The example in docs/from-trep.md runs."""
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).parent.parent.parent / "docs" / "from-trep.md").read_text()
+    space: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(block, space)
+    assert abs(space["mvi"].q2[0] - 0.247136194156) < 1e-11

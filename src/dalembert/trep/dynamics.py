@@ -57,6 +57,8 @@ class Dynamics:
         """Options of the core: midpoint, forces on the left, tolerance at rounding level."""
         found = self._options.get(iterations)
         if found is None:
+            if not iterations >= 1:
+                raise ValueError(f"max_iterations must be positive, not {iterations}")
             found = _core.Options(0.5, 1.0, 0.0, 1e-13, 1e-14, int(iterations), False)
             self._options[iterations] = found
         return found

@@ -15,25 +15,10 @@ from numpy.typing import NDArray
 from ...errors import ConvergenceError, SingularityError
 from ...optimize.descent import sweep_back
 from .dcost import DCost
-from .dlqr import series, solve_tv_lq, solve_tv_lqr
+from .dlqr import Series, affine, regulator, series
 from .dsystem import DSystem
 
 Array = NDArray[np.float64]
-
-
-class Series:
-    """Matrices over the steps, read as m(k) or m[k]."""
-
-    def __init__(self, rows: Array) -> None:
-        self.rows = rows
-
-    def __call__(self, k: int) -> Array:
-        return self.rows[k]  # type: ignore[no-any-return]
-
-    __getitem__ = __call__
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 class DOptimizerMonitor:
@@ -241,6 +226,10 @@ class DOptimizer:
     def calc_quasi_model(self, X: Array, U: Array) -> tuple[Series, Series, Series]:
         """Second derivatives of the cost alone (Gauss-Newton). Returns (Q, R, S)."""
         c, n = self.cost, len(U)
+        if type(c) is DCost:
+            q0 = np.concatenate([np.broadcast_to(c.Q, (n, *c.Q.shape)), c.Qf[None]])
+            cross = np.zeros((n, len(c.Q), len(c.R)))
+            return Series(q0), Series(np.broadcast_to(c.R, (n, *c.R.shape))), Series(cross)
         q = [c.l_dxdx(X[k], U[k], k) for k in range(n)] + [c.m_dxdx(X[-1])]
         r = [c.l_dudu(X[k], U[k], k) for k in range(n)]
         s = [c.l_dxdu(X[k], U[k], k) for k in range(n)]
@@ -256,8 +245,14 @@ class DOptimizer:
         rows[:-1] += xx
         return Series(rows), Series(r.rows + uu), Series(s.rows + xu)
 
+    def _linearize(self, X: Array, U: Array) -> tuple[Array, Array]:
+        if type(self.dsys) is DSystem:
+            return self.dsys._linearize(*self.dsys._curves(X, U))
+        A, B = (np.asarray(m, dtype=float) for m in self.dsys.linearize_trajectory(X, U))
+        return A, B
+
     def _curvature(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
-        if hasattr(self.dsys, "_second_order"):
+        if type(self.dsys) is DSystem:
             return self.dsys._second_order(X, U, Z)
         found = []
         for k in range(len(U)):
@@ -270,8 +265,8 @@ class DOptimizer:
         """(Kproj, dX, dU, Q, R, S) of a method: "steepest", "quasi" or "newton"."""
         if self.optimize_ic:
             raise NotImplementedError("optimize_ic is not available here: use dalembert.optimize(..., free_start=True)")
-        A, B = (np.asarray(m) for m in self.dsys.linearize_trajectory(X, U))
-        K, _ = solve_tv_lqr(A, B, self.Qproj, self.Rproj)
+        A, B = self._linearize(X, U)
+        K = regulator(A, B, self.Qproj, self.Rproj, cost_to_go=False).K
         if method == "steepest":
             Q, R, S = self.calc_steepest_model()
         elif method == "quasi":
@@ -281,7 +276,7 @@ class DOptimizer:
         else:
             raise ValueError(f"method must be 'steepest', 'quasi' or 'newton', not {method!r}")
         q, r = self._slopes(X, U)
-        gain, shift, _, _ = solve_tv_lq(A, B, q, r, Q, S, R)
+        gain, shift, _, _ = affine(A, B, q, r, Q, S, R, cost_to_go=False)
         dX, dU = np.zeros_like(q), np.zeros_like(r)
         for k in range(len(dU)):
             dU[k] = -gain[k] @ dX[k] - shift[k]
@@ -392,7 +387,7 @@ class DOptimizer:
         """Compare the second derivative along a descent direction with differences of the first (relative)."""
         X, U = np.array(X, dtype=float), np.array(U, dtype=float)
         K, dX, dU, *_ = self.calc_descent_direction(X, U, method)
-        A, B = (np.asarray(m) for m in self.dsys.linearize_trajectory(X, U))
+        A, B = self._linearize(X, U)
         exact = self.calc_ddcost(X, U, dX, dU, *self.calc_newton_model(X, U, A, B, K))
         slopes = []
         for z in (delta, -delta):

@@ -91,10 +91,10 @@ class DSystem:
 
     # ---- parts of states and inputs
 
-    def _part(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
+    def _part(self, value: Any, shape: tuple[int, ...], what: str, *, copy: bool = True) -> Array:
         if value is None:
             return np.zeros(shape)
-        rows = np.array(value, dtype=float)
+        rows = np.array(value, dtype=float) if copy else np.asarray(value, dtype=float)
         if rows.shape != shape:
             raise ValueError(f"{what} has shape {rows.shape}, but {shape} is needed")
         return rows
@@ -280,6 +280,8 @@ class DSystem:
         system, x, u = fast
         A, B = system.linearize_trajectory(X[:, x], U[:, u])
         n = len(A)
+        if self.system._dynamics().plain:
+            return A, B
         a, b = np.zeros((n, self.nX, self.nX)), np.zeros((n, self.nX, self.nU))
         a[np.ix_(np.arange(n), x, x)] = A
         b[np.ix_(np.arange(n), x, u)] = B
@@ -298,6 +300,8 @@ class DSystem:
         system, x, u = fast
         all_steps = np.arange(n)
         found = system.second_order_trajectory(X[:, x], U[:, u], Z[:, x])
+        if self.system._dynamics().plain:
+            return found  # type: ignore[no-any-return]
         for out, part, rows, columns in zip((xx, xu, uu), found, (x, x, u), (x, u, u), strict=True):
             out[np.ix_(all_steps, rows, columns)] = part
         return xx, xu, uu
@@ -306,7 +310,7 @@ class DSystem:
         """The motion that follows (bX, bU) under the feedback U = bU - K (X - bX), from bX[0]."""
         X, U = self._curves(bX, bU)
         K = self.calc_feedback_controller(X, U) if Kproj is None else Kproj
-        gains = self._part(K, (self.kf(), self.nU, self.nX), "Kproj")
+        gains = self._part(K, (self.kf(), self.nU, self.nX), "Kproj", copy=False)
         fast = self._fast()
         if fast is None:
             x, u = X.copy(), U.copy()
@@ -316,6 +320,9 @@ class DSystem:
                 x[k + 1] = self.f()
             return x, u
         system, at, to = fast
+        if self.system._dynamics().plain:
+            x, u = system.project(X, U, gains)
+            return x, u
         x, u = np.empty_like(X), U.copy()
         found, inputs = system.project(X[:, at], U[:, to], gains[np.ix_(np.arange(len(U)), to, at)])
         x[:, at], u[:, to] = found, inputs
