@@ -144,7 +144,7 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
       for (int k = 0; k < nc; ++k) s[k] = T(0.0);
       const T* row = w.C1 + c * M.nq;
       const Element& e = M.constraints[c];
-      const int* lq = &M.local_q[e.vars];
+      const int* lq = M.local_q.data() + e.vars;
       for (int t = 0; t < e.n; ++t) {  // the row is sparse: only the constraint's own variables
         int i = lq[t];
         if (i >= M.nd) continue;
@@ -191,7 +191,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   double *K = w.kkt, *b = K + n * n, top = 0;
   for (int i = 0; i < n * n; ++i) K[i] = 0;
   for (int k = 0; k < nd; ++k) {
-    const int* path = &M.epath[M.epath_off[k]];
+    const int* path = M.epath.data() + M.epath_off[k];
     K[k * n + k] = w.lo[M.eoff[k] + M.edepth[k]];
     top = nan_max(top, __builtin_fabs(K[k * n + k]) * (__builtin_fabs(w.x[k]) + __builtin_fabs(w.y[k])));
     for (int d = 0; d < M.edepth[k]; ++d) {

@@ -61,7 +61,7 @@ template <class T> MaskOf<T> acceleration(Work<T>& w, T* acc, T* lam) {
     // gamma = v D2h v + C_k acc_k
     for (int c = 0; c < nc; ++c) {
       const Element& e = M.constraints[c];
-      const int* lq = &M.local_q[e.vars];
+      const int* lq = M.local_q.data() + e.vars;
       constraint(w, e, w.q, w.mid, 2, (const T*)nullptr, &size);
       T g = T(0.0);
       for (int i = 0; i < e.n; ++i) {
@@ -131,7 +131,7 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
     for (int i = 0; i < nd; ++i) axpy(l, w.C1[c * nq + i], w.Z + size_t(i) * ld, ld);
     for (int k = 0; k < nc; ++k) w.S1[c * nc + k] = l[ncol + k];
     const Element& e = M.constraints[c];
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i) w.lc[i] = w.v[lq[i]];
     constraint(w, e, w.q, w.mid, 3, w.lc, &size);
     for (int i = 0; i < e.n; ++i) {

@@ -12,7 +12,7 @@ template <class T> void subtract_potentials(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
     potential(w, e, q, w.mid, 1, (const T*)nullptr);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i) w.Lq[lq[i]] -= w.lg[i];
   }
 }
@@ -39,7 +39,7 @@ template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
     force(w, e, q, v, w.mid, 1, lf);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < lf.rows; ++i) {
       int r = lf.row_q[i];
       if (r >= M.nd) continue;
@@ -65,7 +65,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
   T c = -(s.a1 * s.a2);
   for (const Element& e : M.potentials) {
     potential(w, e, q, w.mid, 2, (const T*)nullptr);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     if (chain) {
       for (int i = 0; i < e.n; ++i) if (lq[i] < M.nd) w.diag[lq[i]] += c * w.lh[i * e.n + i];
       continue;
@@ -77,7 +77,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
     force(w, e, q, v, w.mid, 1, lf);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < lf.rows; ++i)
       for (int k = 0; k < e.n; ++k) {
         if (lf.row_q[i] >= M.nd || lq[k] >= M.nd) continue;
@@ -93,7 +93,7 @@ template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& 
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     h[c] = constraint(w, e, q, P, 1, (const T*)nullptr, &size[c]);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i) C[c * M.nq + lq[i]] += w.lg[i];
   }
 }
@@ -106,7 +106,7 @@ template <class T> void constraint_hessian(Work<T>& w, const T* q, const Poses<T
     const Element& e = M.constraints[c];
     if (e.kind == ElementKind::LinearRelation) continue;
     constraint(w, e, q, P, 2, (const T*)nullptr, &size);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k) D[lq[i] * M.nq + lq[k]] += weight[c] * w.lh[i * e.n + k];
   }
@@ -120,7 +120,7 @@ template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>&
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     if (e.kind == ElementKind::LinearRelation) continue;
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
     constraint(w, e, q, P, 3, w.lc, &size);
     for (int i = 0; i < e.n; ++i)
@@ -136,7 +136,7 @@ template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
     potential(w, e, q, w.mid, 2, (const T*)nullptr);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k) {
         int at = lq[i] * M.nq + lq[k];
@@ -151,7 +151,7 @@ template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>
 template <class T> void potentials_third(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     for (int i = 0; i < e.n; ++i) w.lc[i] = w.dq[lq[i]];
     potential(w, e, q, w.mid, 3, w.lc);
     for (int i = 0; i < e.n; ++i)
@@ -175,7 +175,7 @@ template <class T> void forces_second(Work<T>& w, const T* q, const T* v, const 
   LocalForce2<T> lf;
   for (const Element& e : M.forces) {
     force_second(w, e, q, v, w.mid, m, w.fstore, lf);
-    const int* lq = &M.local_q[e.vars];
+    const int* lq = M.local_q.data() + e.vars;
     int n = e.n;
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < n; ++k) {

@@ -215,7 +215,7 @@ template <class T> DAL_INLINE void push(T* stk, int stride, int s, const T* P) {
 // scatter four packed rows of joint d into the dense blocks: ancestors by depth in path
 template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const T* r11, const T* r22, const T* r12, const T* r21, const Hessian<T>& E) {
   int nq = M.nq, qd = M.joints[d].q, n = M.joints[d].depth_all;
-  const int* path = &M.path_q[M.path_off[d]];
+  const int* path = M.path_q.data() + M.path_off[d];
   T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
   for (int s = 0; s <= n; ++s) {
     int qa = path[s];

@@ -40,7 +40,7 @@ template <class T> void assemble_packed(Work<T>& w) {
       row_dot(w.stk1, stride, s + 1, w.Q2 + 8 * j, w.up + M.eoff[d]);
       row_dot(w.stk2, stride, s + 1, w.Q1 + 8 * j, w.lo + M.eoff[d]);
     } else {
-      const int* map = &M.slot_map[M.slot_off[d]];
+      const int* map = M.slot_map.data() + M.slot_off[d];
       row_dot(w.stk1, stride, s + 1, w.Q2 + 8 * j, w.row);
       for (int k = 0; k < s; ++k) w.up[M.eoff[d] + map[k]] = w.row[k];
       row_dot(w.stk2, stride, s + 1, w.Q1 + 8 * j, w.row);
@@ -63,7 +63,7 @@ template <class T> MaskOf<T> factor(Work<T>& w) {
     for (int i = 0; i < dk; ++i) big = nan_max(big, fabs_(w.lo[ok + i]));
     T rel = select(lt(size, T(1e-250)), T(0.0), size / (big + size));
     worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
-    const int* path = &M.epath[M.epath_off[k]];
+    const int* path = M.epath.data() + M.epath_off[k];
     for (int di = 0; di < dk; ++di) {
       int oi = M.eoff[path[di]];
       T a = w.up[ok + di] * w.inv[k], b = w.lo[ok + di] * w.inv[k];
@@ -112,7 +112,7 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
   if (nr < 4) {
     for (int k = M.nd - 1; k >= 0; --k) {
       int dk = M.edepth[k], ok = M.eoff[k];
-      const int* path = &M.epath[M.epath_off[k]];
+      const int* path = M.epath.data() + M.epath_off[k];
       const T* xk = X + size_t(k) * ld;
       for (int c = 0; c < nr; ++c) {
         T t = xk[c] * w.inv[k];
@@ -121,7 +121,7 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
     }
     for (int k = 0; k < M.nd; ++k) {
       int dk = M.edepth[k], ok = M.eoff[k];
-      const int* path = &M.epath[M.epath_off[k]];
+      const int* path = M.epath.data() + M.epath_off[k];
       T* xk = X + size_t(k) * ld;
       for (int c = 0; c < nr; ++c) {
         T t = xk[c];
@@ -143,7 +143,7 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
   }
   for (int k = 0; k < M.nd; ++k) {
     int dk = M.edepth[k], ok = M.eoff[k];
-    const int* path = &M.epath[M.epath_off[k]];
+    const int* path = M.epath.data() + M.epath_off[k];
     T* xk = X + size_t(k) * ld;
     for (int di = 0; di < dk; ++di) { w.gc[di] = -b[ok + di]; w.gp[di] = X + size_t(path[di]) * ld; }
     gather(xk, w.gc, w.gp, dk, nr);

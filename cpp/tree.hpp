@@ -9,7 +9,7 @@ namespace DALEMBERT_ARCH {
 template <class T> DAL_INLINE void set_reference(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
   w.ref = vec3<T>(M.ref0);
-  for (size_t i = 0; i < M.ref_q.size(); ++i) w.ref += vec3<T>(&M.ref_axis[3 * i]) * q[M.ref_q[i]];
+  for (size_t i = 0; i < M.ref_q.size(); ++i) w.ref += vec3<T>(M.ref_axis.data() + 3 * i) * q[M.ref_q[i]];
 }
 
 template <class T> DAL_INLINE void place_root(const Work<T>& w, const Poses<T>& P) {

@@ -8,7 +8,7 @@ namespace DALEMBERT_ARCH {
 // n . d with n fixed in a frame (KERNELS section 8, point-to-point and point-on-plane)
 template <class T> T direction(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
   const ModelData& M = *w.M;
-  const unsigned char *anc = &M.anc[e.pair], *flag = &M.path_flag[e.vars];
+  const unsigned char *anc = M.anc.data() + e.pair, *flag = M.path_flag.data() + e.vars;
   int n = e.n;
   V3<T> d = site_first(w, e, P);
   V3<T> nv = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(e.par));
@@ -52,7 +52,7 @@ template <class T> T direction(Work<T>& w, const Element& e, const Poses<T>& P, 
 // order 1..3; results in w.lg, w.lh, w.lt; returns h. `size` receives the magnitude against which |h| is judged.
 template <class T> T constraint(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta, T* size) {
   const ModelData& M = *w.M;
-  const int* lq = &M.local_q[e.vars];
+  const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
   switch (e.kind) {
     case ElementKind::Distance: {  // 2 s - L^2
@@ -78,7 +78,7 @@ template <class T> T constraint(Work<T>& w, const Element& e, const T* q, const 
       return h;
     }
     case ElementKind::LinearRelation: {
-      const double* k = &M.relation[int(e.par[1])];
+      const double* k = M.relation.data() + int(e.par[1]);
       T h = T(-e.par[0]), sz = T(__builtin_fabs(e.par[0]));
       for (int i = 0; i < n; ++i) {
         T t = T(k[i]) * q[lq[i]];

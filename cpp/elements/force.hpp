@@ -42,7 +42,7 @@ template <class T> DAL_INLINE V6<T> wrench_at(const Work<T>& w, const Element& e
 template <class T> DAL_INLINE void wrench_rows(Work<T>& w, const Element& e, const Poses<T>& P, const V3<T>& f, const V3<T>& t, T* g, T* dg) {
   const ModelData& M = *w.M;
   int n = e.n, axes = int(e.par[6]);
-  const int* lj = &M.local_joint[e.vars];
+  const int* lj = M.local_joint.data() + e.vars;
   V6<T> W = wrench_at(w, e, P, f, t);
   for (int i = 0; i < n; ++i) g[i] = dot(joint_twist(M.joints[lj[i] - 1], lj[i], P), W);
   if (!dg) return;
@@ -81,7 +81,7 @@ template <class T> DAL_INLINE void unit_component(int c, V3<T>& f, V3<T>& t) {
 
 template <class T> void force(Work<T>& w, const Element& e, const T* q, const T* v, const Poses<T>& P, int order, LocalForce<T>& out) {
   const ModelData& M = *w.M;
-  const int* lq = &M.local_q[e.vars];
+  const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
   out.rows = n;
   out.row_q = lq;
@@ -134,7 +134,7 @@ template <class T> void force(Work<T>& w, const Element& e, const T* q, const T*
     case ElementKind::TapeForce: {
       tape_force(w, e, q, v, order);
       out.rows = e.nrow;
-      out.row_q = &M.local_q[e.rows];
+      out.row_q = M.local_q.data() + e.rows;
       out.f = w.tape_out;
       out.fq = out.f + e.nrow;
       out.fv = out.fq + e.nrow * n;
@@ -157,7 +157,7 @@ template <class T> struct LocalForce2 {
 
 template <class T> void force_second(Work<T>& w, const Element& e, const T* q, const T* v, const Poses<T>& P, const T* mu_all, T* store, LocalForce2<T>& out) {
   const ModelData& M = *w.M;
-  const int *lq = &M.local_q[e.vars], *lj = &M.local_joint[e.vars];
+  const int *lq = M.local_q.data() + e.vars, *lj = M.local_joint.data() + e.vars;
   int n = e.n;
   out.nin = 0;
   out.inputs = out.input_store;

@@ -10,7 +10,7 @@ namespace DALEMBERT_ARCH {
 // order 0..3; results in w.lg, w.lh, w.lt. delta: local direction (order 3). Returns V.
 template <class T> T potential(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta) {
   const ModelData& M = *w.M;
-  const int* lq = &M.local_q[e.vars];
+  const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
   switch (e.kind) {
     case ElementKind::LinearSpring: {  // k/2 (x - x0)^2 with x = sqrt(2 s)

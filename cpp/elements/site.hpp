@@ -21,8 +21,8 @@ template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, con
   const ModelData& M = *w.M;
   V3<T> pa = site_position(M, M.sites[e.site_a], P);
   V3<T> pb = e.site_b < 0 ? zero3<T>() : site_position(M, M.sites[e.site_b], P);
-  const int* lj = &M.local_joint[e.vars];
-  const unsigned char* flag = &M.path_flag[e.vars];
+  const int* lj = M.local_joint.data() + e.vars;
+  const unsigned char* flag = M.path_flag.data() + e.vars;
   for (int i = 0, n = moving(e); i < n; ++i) {
     const Joint& J = M.joints[lj[i] - 1];
     const V3<T>&a = P.a[lj[i]], &pj = P.p[lj[i]];
@@ -38,7 +38,7 @@ template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, con
 // Local variables are ordered so that ancestors come first: only i <= k is stored, and i < k can only mean "i above k".
 // d_ik into w.dij, i <= k
 template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
-  const unsigned char* anc = &w.M->anc[e.pair];
+  const unsigned char* anc = w.M->anc.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i)
     for (int k = i; k < m; ++k) w.dij[i * n + k] = anc[i * n + k] ? cross(w.wv[i], w.di[k]) : zero3<T>();
@@ -46,7 +46,7 @@ template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
 
 // change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i, into w.dw
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
-  const unsigned char* anc = &w.M->anc[e.pair];
+  const unsigned char* anc = w.M->anc.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i) {
     V3<T> om = zero3<T>();
@@ -59,7 +59,7 @@ template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, cons
 
 // along delta: dd (returned), d_i' into w.ddi, d_ik' into w.ddij; after site_second and axes_along
 template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, const T* delta) {
-  const unsigned char* anc = &w.M->anc[e.pair];
+  const unsigned char* anc = w.M->anc.data() + e.pair;
   int m = moving(e), n = e.n;
   V3<T> dd = zero3<T>();
   for (int i = 0; i < m; ++i) {
@@ -80,7 +80,7 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
 // product rule on that, with d_i' = Om_i x d_i + w_i x (sum of d_k delta_k below i).
 template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
   int m = moving(e), n = e.n;
-  const unsigned char* anc = &w.M->anc[e.pair];
+  const unsigned char* anc = w.M->anc.data() + e.pair;
   V3<T> d = site_first(w, e, P);
   for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
   if (order >= 2)

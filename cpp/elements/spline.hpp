@@ -15,7 +15,7 @@ DAL_INLINE void spline_at(const SplineTable& s, double x, double* out, double* a
       if (s.ends[mid] <= x) lo = mid; else hi = mid - 1;
     }
   }
-  const double* c = &s.c[6 * lo];
+  const double* c = s.c.data() + 6 * lo;
   double d = x - s.ends[lo];
   out[0] = c[0] + d * (c[1] + d * (c[2] + d * (c[3] + d * (c[4] + d * c[5]))));
   out[1] = c[1] + d * (2 * c[2] + d * (3 * c[3] + d * (4 * c[4] + d * 5 * c[5])));

@@ -118,7 +118,7 @@ template <class T> void run_tape(const Tape& t, const T* in, T* w, T* out) {
 // potential or constraint: value, gradient (w.lg), Hessian (w.lh), third derivative along delta (w.lt)
 template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int order, const T* delta) {
   const ModelData& M = *w.M;
-  const int* lq = &M.local_q[e.vars];
+  const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
   for (int i = 0; i < n; ++i) w.tape_in[i] = q[lq[i]];
   const Tape& t = M.tapes[e.tape[order >= 2 ? 1 : 0]];
@@ -136,7 +136,7 @@ template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int o
 
 template <class T> DAL_INLINE void tape_force_inputs(Work<T>& w, const Element& e, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  const int* lq = &M.local_q[e.vars];
+  const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
   for (int i = 0; i < n; ++i) { w.tape_in[i] = q[lq[i]]; w.tape_in[n + i] = v[lq[i]]; }
   for (int i = 0; i < e.nin; ++i) w.tape_in[2 * n + i] = w.u[M.tape_inputs[e.in0 + i]];
