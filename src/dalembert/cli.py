@@ -40,7 +40,26 @@ app = typer.Typer(
 gallery = typer.Typer(help="List, run and look at the examples.", no_args_is_help=True)
 app.add_typer(gallery, name="examples", rich_help_panel=None)
 
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file, or the name of a shipped model.")]
+
+def _complete_model(incomplete: str) -> list[str]:
+    """Names of shipped models and files in reach, for the shell."""
+    from . import models
+
+    folder, start = os.path.split(incomplete)
+    near = sorted(p for p in Path(folder or ".").glob(f"{start}*") if p.is_dir() or p.suffix in _FILES)
+    files = [os.path.join(folder, p.name) + ("/" if p.is_dir() else "") for p in near]
+    return [*(n for n in models.names() if n.startswith(incomplete)), *files]
+
+
+def _complete_example(incomplete: str) -> list[str]:
+    return [p.stem for p in example_files() if p.stem.startswith(incomplete)]
+
+
+_FILES = (".sexp", ".lisp", ".toml", ".json", ".urdf", ".xml", ".mjcf", ".npz")
+ModelFile = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="Model file, or the name of a shipped model.", autocompletion=_complete_model),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 Dt = Annotated[float, typer.Option("--dt", help="Step length (s).")]
 Alpha = Annotated[
@@ -92,6 +111,23 @@ def _fail(message: str, code: int, args: Sequence[str], kind: str = "") -> NoRet
         print(json.dumps({"error": message, "kind": kind or message}))
     print(f"dalembert: {message}", file=sys.stderr)
     raise SystemExit(code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        print(f"dalembert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 # ---- first minutes -------------------------------------------------------------------------------------------------
@@ -526,7 +562,9 @@ def examples_list(as_json: Json = False) -> None:
 
 @gallery.command("run")
 def examples_run(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Examples to run.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Examples to run.", autocompletion=_complete_example)
+    ] = None,
     every_one: Annotated[bool, typer.Option("--all", help="Run them all and write a gallery page.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for figures and the gallery.")] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Shorter studies, where an example offers that.")] = False,
@@ -960,7 +998,8 @@ def _run(
         raise ValueError(f"--time must be positive, not {time:g}")
     begun = clock.perf_counter()
     motion = vi.simulate(state, time=time, progress=not quiet, **options)
-    return motion, _facts(motion, clock.perf_counter() - begun)
+    facts = _facts(motion, clock.perf_counter() - begun)
+    return motion, facts | {"steps": motion.steps * options.get("every", 1)}
 
 
 def _facts(motion: Trajectory, seconds: float) -> dict[str, Any]:

@@ -242,6 +242,16 @@ def test_errors_are_one_message(capsys, args, code, message):
     assert "Traceback" not in out + err
 
 
+def test_version_and_completion(capsys, monkeypatch, tmp_path):
+    from dalembert.cli import _complete_example, _complete_model
+
+    assert run(capsys, "--version")[1].strip() == f"dalembert {da.__version__}"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "penguin.toml").write_text("")
+    assert _complete_model("pen") == ["pendulum", "penguin.toml"]
+    assert "scissor_lift" in _complete_example("sc")
+
+
 def test_json_errors(capsys):
     code, out, _ = run(capsys, "info", "nothing", "--json")
     assert code == 1
