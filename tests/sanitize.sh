@@ -27,4 +27,4 @@ export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=
 if [ $# -eq 0 ]; then
   set -- tests/core tests/integrate tests/system tests/control tests/estimate tests/optimize
 fi
-exec "$python" -m pytest -q -p no:cacheprovider "$@"
+exec "$python" -m pytest -q -p no:cacheprovider --capture=sys "$@"  # findings go to file descriptor 2
