@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SingularityError
+from ..text import Brief
 from .arrays import Array, finite
 
 
@@ -40,8 +41,8 @@ def observability(A: Any, C: Any) -> Array:
     return np.ascontiguousarray(controllability(*_dual(A, C)).T)
 
 
-@dataclass(frozen=True, eq=False)
-class Mode:
+@dataclass(frozen=True, eq=False, repr=False)
+class Mode(Brief):
     """An eigenvalue with directions (n, d) that no input reaches (or no output shows), and the states most involved."""
 
     eigenvalue: complex

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..text import Brief
 from .arrays import Array
 
 
-@dataclass(frozen=True, eq=False)
-class Feedback:
+@dataclass(frozen=True, eq=False, repr=False)
+class Feedback(Brief):
     """u = U_k - K_k (x - X_k) at the step k that contains time t (Structured linearization, eq. 37).
 
     K (N, m, n), X (N+1, n) or (N, n), U (N, m), t (N+1,) times of the reference, `nu` how many of the m inputs are

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import SingularityError
+from ..text import Brief
 from .arrays import Array, finite, weight
 
 
-@dataclass(frozen=True, eq=False)
-class LQSolution:
+@dataclass(frozen=True, eq=False, repr=False)
+class LQSolution(Brief):
     """u_k = -K_k x_k - k_k and the cost to go 1/2 x'P_k x + p_k'x (+ `constant` at k = 0).
 
     K (N, m, n), k (N, m), P (N+1, n, n) and p (N+1, n) or None; `min_pivot` is the smallest pivot of R + B'PB relative

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SingularityError
+from ..text import Brief
 from .analysis import Mode, uncontrollable_modes, unobservable_modes
 from .arrays import Array, finite, weight
 from .feedback import Feedback
@@ -30,8 +31,8 @@ class UnstabilizableError(SingularityError):
         super().__init__(message, **facts)
 
 
-@dataclass(frozen=True, eq=False)
-class LQR:
+@dataclass(frozen=True, eq=False, repr=False)
+class LQR(Brief):
     """Infinite-horizon regulator u = -K x: gain K (m, n), cost to go x'P x/2 (n, n), closed-loop poles (n,)."""
 
     K: Array

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import SingularityError
+from ..text import Brief
 from .arrays import Array
 from .reference import reference_arrays
 
 
-@dataclass(frozen=True, eq=False)
-class Reduction:
+@dataclass(frozen=True, eq=False, repr=False)
+class Reduction(Brief):
     """z' = A z + B du on the constraint manifold along a trajectory.
 
     A (N, nr, nr), B (N, nr, nu), `lift` T (N+1, nx, nr) with orthonormal columns: dx = T z, z = T'dx.

@@ -249,6 +249,8 @@ def _boundary(model: Model, given: Any, what: str) -> _Boundary:
         if not hasattr(given, "q") or not hasattr(given, "p"):
             raise ValueError(f"{what} must be a State or a mapping with 'q', 'v', 'p', 'where', not {given!r}")
         given = {"q": given.q, "p": given.p}
+    if given and all(name in model.variables for name in given):
+        given = {"q": given}  # {"theta": 3.1} is a configuration
     unknown = set(given) - {"q", "v", "p", "where"}
     if unknown:
         raise ValueError(f"{what}: unknown entries {sorted(unknown)}; use 'q', 'v', 'p', 'where'")

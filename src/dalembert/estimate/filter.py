@@ -9,11 +9,12 @@ import numpy as np
 
 from ..control.arrays import Array, finite
 from ..errors import SingularityError
+from ..text import Brief
 from .measurement import Measurement
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Brief):
     """A Gaussian: `mean` (nx,), `covariance` (nx, nx). After an update also: `innovation` (nz,) (NaN where missing),
     `distance` its squared Mahalanobis length, `accepted` (False if gated out, None if there was no measurement).
     """
@@ -25,8 +26,8 @@ class Estimate:
     accepted: bool | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Filtered:
+@dataclass(frozen=True, eq=False, repr=False)
+class Filtered(Brief):
     """A filtered record of N steps: `mean` (N+1, nx), `covariance` (N+1, nx, nx) after each update.
 
     `predicted_mean`, `predicted_covariance` before it, `cross` (N, nx, nx) covariance of x_k and x_{k+1} before it (for

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..control.arrays import Array
+from ..text import Brief
 from .filter import Filtered
 
 
-@dataclass(frozen=True, eq=False)
-class Smoothed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Smoothed(Brief):
     """`mean` (N+1, nx) and `covariance` (N+1, nx, nx) given all measurements."""
 
     mean: Array

@@ -13,13 +13,14 @@ import numpy as np
 
 from ..control.arrays import Array, finite
 from ..errors import ConvergenceError
+from ..text import Brief
 from .euler import EulerModel
 from .extended import ExtendedKalmanFilter
 from .filter import Estimate, GaussianFilter, covariance, gate_threshold
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Brief):
     """Errors of all trials: `error` (trials, N+1), the length of (estimate - truth) over the chosen states.
 
     `refused` (trials,) counts gated measurements, `last_covariance` (trials, nx, nx) belongs to the last state,

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...text import Brief
 from .kernels import _slide_axes, dense, flat, geometry, kernels
 from .system import MultibodySystem
 
 
-@dataclass(frozen=True)
-class Motion:
+@dataclass(frozen=True, repr=False)
+class Motion(Brief):
     """Nodes of a discrete motion: `t` (N+1,), `q` (N+1, n), joint coordinates `u` (N+1, nd), inputs `tau` (N, nu),
     reduced momenta `p` (N+1, nd) in the basis of P(q), multipliers `lam` (N+1 or N, m) of the multiplier form or None.
 

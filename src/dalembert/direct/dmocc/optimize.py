@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...text import Brief
 from .kernels import View, flat, kernels
 from .motion import Motion, coordinates
 from .nlp import Program
@@ -25,8 +26,8 @@ from .system import MultibodySystem
 FORMS = ("minimal", "momentum", "multiplier")
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, repr=False)
+class Solution(Brief):
     """Result of `optimize`: whatever happened, `motion` holds the last iterate.
 
     `status` is "solved" or says what went wrong ("infeasible", "contradictory_bounds", "iteration_limit", ...),
