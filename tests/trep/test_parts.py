@@ -123,6 +123,9 @@ def test_constraints_and_their_derivatives(arm):
         assert h.validate_h_dqdq()
         assert h.validate_h_dqdqdq()
         assert h.validate_h_dqdqdqdq()
+    d = arm.get_frame("d")
+    gap = d.p() - arm.get_frame("wall").p()  # trep measures from the point to the plane
+    assert abs(made[1].h() - gap[:3] @ (d.g()[:3, :3] @ [0.2, 1.0, -0.3])) < 1e-12
     assert abs(made[0].h() - (made[0].get_actual_distance() ** 2 - 1)) < 1e-12
     made[0].distance = 2.0
     assert abs(made[0].h() - (made[0].get_actual_distance() ** 2 - 4)) < 1e-12
@@ -195,6 +198,10 @@ def test_spline():
     assert abs(mixed.dy(0) - 2.0) < 1e-12
     assert abs(mixed.ddy(2) - 3.0) < 1e-12
     assert np.allclose([mixed.y(x) for x in range(4)], [0, 1, 4, 9])
+    cubic = trep.Spline(
+        [(x, x**3 - x, 3 * x**2 - 1 if x in (0, 3) else None, 6 * x if x in (0, 3) else None) for x in range(4)]
+    )
+    assert max(abs(cubic.y(x) - (x**3 - x)) for x in np.linspace(0, 3, 31)) < 1e-10
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -431,3 +438,90 @@ def test_code_of_the_page():
     for block in re.findall(r"```python\n(.*?)```", page, re.S):
         exec(block, space)
     assert abs(space["mvi"].q2[0] - 0.247136194156) < 1e-11
+
+
+def test_inverse_dynamics_by_hand():
+    """States set by hand, the residual read, momenta computed: as a script for inverse dynamics does."""
+    system = links(3)
+    for q in system.configs:
+        trep.forces.ConfigForce(system, q, f"torque-{q.index}")
+    mvi = trep.MidpointVI(system)
+    mvi.initialize_from_configs(0.0, (0.0, 0.0, 0.0), 0.01, (0.0, 0.0, 0.0))
+    t, q, u = [0.0, 0.01], [np.zeros(3), np.zeros(3)], []
+    while mvi.t1 < 0.5:
+        u.append([np.sin(3 * mvi.t2 + i) for i in range(3)])
+        mvi.step(mvi.t2 + 0.01, tuple(u[-1]))
+        t.append(mvi.t2)
+        q.append(mvi.q2)
+    mvi.initialize_from_configs(t[0], q[0], t[1], q[1])
+    found = []
+    for k in range(2, len(t)):
+        mvi.t1, mvi.q1, mvi.p1 = mvi.t2, mvi.q2, mvi.p2
+        mvi.t2, mvi.q2 = t[k], q[k]
+        mvi.u1 = (0.0, 0.0, 0.0)
+        found.append(-mvi.calc_f() / (mvi.t2 - mvi.t1))
+        mvi.u1 = tuple(found[-1])
+        mvi.calc_p2()
+    assert np.abs(np.array(found) - u).max() < 1e-8
+    assert mvi.q2_dq1().shape == (3, 3)
+
+
+def test_engine_with_a_force_of_its_own():
+    """A closed chain grown branch by branch, so that variables are not in tree order, with a written force on it."""
+
+    class Push(trep.Force):
+        def __init__(self, system, piston, crank):
+            trep.Force.__init__(self, system, "push")
+            self.piston, self.crank = system.get_frame(piston), system.get_config(crank)
+
+        def f(self, q):
+            return -5 * np.cos(self.crank.q) * (self.piston.g_inv() @ self.piston.g_dq(q))[2, 3]
+
+        def f_dq(self, q, q1):
+            p = self.piston
+            slope = (p.g_inv_dq(q1) @ p.g_dq(q))[2, 3] + (p.g_inv() @ p.g_dqdq(q, q1))[2, 3]
+            turn = np.sin(self.crank.q) * (p.g_inv() @ p.g_dq(q))[2, 3] if q1 is self.crank else 0.0
+            return -5 * (np.cos(self.crank.q) * slope - turn)
+
+        def f_ddq(self, q, dq1):
+            return 0.0
+
+        def f_du(self, q, u1):
+            return 0.0
+
+    class Engine(trep.System):
+        def __init__(self):
+            super().__init__()
+            heavy = (1, 1, 1, 1)
+            rod = [tz(0.3, mass=heavy), tz(0.6), [rx("piston0", name="base0"), [tz(0.2, name="center0", mass=heavy)]]]
+            self.import_frames(
+                [rx("crank", mass=heavy), [tz(0.2), [rx("rod0", name="pivot"), rod]], rx(0.0, name="bore0")]
+            )
+            self._second()
+            for n in range(2):
+                trep.constraints.PointOnPlane(self, f"bore{n}", (0, 1, 0), f"base{n}")
+                trep.constraints.PointOnPlane(self, f"bore{n}", (0, 1, 0), f"center{n}")
+            trep.forces.Damping(self, 0.2)
+            Push(self, "center0", "crank")
+
+        def _second(self):
+            heavy = (1, 1, 1, 1)
+            rod = [tz(0.3, mass=heavy), tz(0.6), [rx("piston1", name="base1"), [tz(0.2, name="center1", mass=heavy)]]]
+            self.get_frame("pivot").import_frames([rx(np.pi), [tz(0.1), [rx("rod1"), rod]]])
+            self.import_frames([rx(np.pi, name="bore1")])
+
+    system = Engine()
+    assert [q.name for q in system.configs] == ["crank", "rod0", "piston0", "rod1", "piston1"]
+    system.q = {"crank": 0.4}
+    system.satisfy_constraints()
+    assert system.forces[1].validate_f_dq()
+    assert system.test_derivative_dq(system.f, lambda q: system.f_dq(q1=q), tolerance=1e-5)
+    mvi = trep.MidpointVI(system)
+    mvi.initialize_from_configs(0.0, system.q, 0.01, system.q)
+    for k in range(50):
+        mvi.step(0.01 * (k + 2))
+        assert np.abs(mvi.calc_f()).max() < 1e-10
+    assert abs(mvi.q2[0] - 0.4) > 1e-3
+    dsys = discopt.DSystem(mvi, [0.0, 0.01])
+    x = dsys.build_state(mvi.q2, mvi.p2)
+    assert dsys.check_fdx(x, [], 0, delta=1e-6)[0] < 1e-4

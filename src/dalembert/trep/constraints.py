@@ -98,7 +98,10 @@ class Distance(_Pair):
 
 
 class PointOnPlane(Constraint):
-    """Keeps the origin of `point_frame` in the plane through `plane_frame`'s origin with a normal in its axes."""
+    """Keeps the origin of `point_frame` in the plane through `plane_frame`'s origin with a normal in its axes.
+
+    h = (p_plane - p_point) . normal.
+    """
 
     NATIVE: ClassVar[bool] = True
 
@@ -130,7 +133,8 @@ class PointOnPlane(Constraint):
         self._system._changed()
 
     def _element(self, names: Any) -> Any:
-        return da.PointOnPlane(names.frame(self._plane_frame), self._normal, names.frame(self._point_frame))
+        x, y, z = self._normal  # dalembert measures from the plane to the point, trep from the point to the plane
+        return da.PointOnPlane(names.frame(self._plane_frame), (-x, -y, -z), names.frame(self._point_frame))
 
 
 class PointToPoint1D(_Pair):

@@ -131,6 +131,7 @@ class MidpointVI:
     def _put(self, name: str, value: Any, size: int) -> None:
         self._sync()
         setattr(self, f"_{name}", self._numbers(value, size, name))
+        self._ready = self._stepped = True  # states may be set by hand, as in inverse dynamics
         self._forget()
 
     @property
@@ -333,6 +334,14 @@ class MidpointVI:
             hint="a shorter step usually helps; check that the kinematic values can satisfy the constraints",
             **facts,
         )
+
+    def calc_p2(self) -> None:
+        """Set p2 to the momentum D2 Ld at the end of the step between q1 and q2, after these were set by hand."""
+        self._sync()
+        dt = self._t2 - self._t1
+        if not dt > 0:
+            raise RuntimeError("the two states are at the same time: there is no step between them")
+        self.p2 = self._dynamics.momentum(self._q1, self._q2, dt)[1]
 
     def calc_f(self) -> Array:
         """Residual of the step between the two states: (p1 + D1 Ld + F- - Dh^T lambda; h(q2)), (nd + nc,)."""

@@ -20,17 +20,12 @@ class Spline:
 
     def __init__(self, data: Any) -> None:
         rows = [list(row) for row in data]
-        given = [row[2:] + [None] * (4 - len(row)) for row in rows]
-        depth = max((i + 1 for row in given for i, x in enumerate(row) if x is not None), default=0)
-        table = [tuple(row[:2]) for row in rows]
-        if depth:
-            # a point that leaves a derivative open takes it from the curve through the values
-            smooth = _Spline(table)
-            table = [
-                (x, y, *(smooth(x, i + 1) if d[i] is None else d[i] for i in range(depth)))
-                for (x, y), d in zip(table, given, strict=True)
-            ]
-        self._curve = _Spline(table)
+        table = [(*row, *[None] * (4 - len(row))) for row in rows]
+        depth = max((i for row in table for i, x in enumerate(row) if x is not None), default=1)
+        if all(row[i] is not None for row in table for i in range(depth + 1)):
+            self._curve = _Spline([row[: depth + 1] for row in table])
+        else:
+            self._curve = _Spline(_complete(table))
 
     @property
     def x_points(self) -> NDArray[np.float64]:
@@ -62,3 +57,33 @@ class Spline:
     def ddy(self, x: float) -> float:
         """Second derivative."""
         return self._curve(float(x), 2)
+
+
+def _complete(table: list[tuple[Any, ...]]) -> list[tuple[float, ...]]:
+    """Fill in the derivatives that some points leave open: the curve gets continuous third (and fourth) derivatives
+    there, which vanish at an open end."""
+    x = np.array([row[0] for row in table], dtype=float)
+    n = len(x)
+    open_ = [(i, j) for i, row in enumerate(table) for j in (2, 3) if row[j] is None]
+
+    def conditions(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        c = _Spline(np.column_stack([x, values]).tolist()).coefficients  # linear in the values
+        h = np.diff(x)
+        left = {3: 6 * c[:, 3], 4: 24 * c[:, 4]}  # derivatives at the left ends of the pieces, and at the right ends
+        right = {3: 6 * c[:, 3] + 24 * c[:, 4] * h + 60 * c[:, 5] * h**2, 4: 24 * c[:, 4] + 120 * c[:, 5] * h}
+        out = []
+        for i in sorted({i for i, _ in open_}):
+            for order in (3, 4)[: sum(k == i for k, _ in open_)]:
+                out.append((right[order][i - 1] if i else 0.0) - (left[order][i] if i < n - 1 else 0.0))
+        return np.array(out)
+
+    values = np.array([[0.0 if v is None else v for v in row[1:]] for row in table], dtype=float)
+    columns = []
+    for i, j in open_:
+        unit = np.zeros_like(values)
+        unit[i, j - 1] = 1.0
+        columns.append(conditions(unit))
+    found = np.linalg.lstsq(np.column_stack(columns), -conditions(values), rcond=None)[0]
+    for (i, j), value in zip(open_, found, strict=True):
+        values[i, j - 1] = value
+    return np.column_stack([x, values]).tolist()  # type: ignore[no-any-return]
