@@ -81,11 +81,6 @@ class Element(Component):
         return self._system._config_index(q)
 
 
-def frame_of(system: System, value: Any) -> Any:
-    """The frame of a name or a Frame."""
-    return system.get_frame(value)
-
-
 def validate(system: System, value: Any, derivative: Any, depth: int, velocity: bool, options: dict[str, Any]) -> bool:
     """Check a derivative against differences for all choices of its first `depth` variables."""
     test = system.test_derivative_ddq if velocity else system.test_derivative_dq

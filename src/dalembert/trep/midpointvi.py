@@ -302,11 +302,7 @@ class MidpointVI:
         self._t1, self._q1, self._p1, self._u1 = t1, q1, p1, u
         self._t2, self._q2, self._p2, self._lambda1 = t2, q2, p2, lam
         self._stepped, self._first, self._second = True, None, {}
-        system._q = 0.5 * (q1 + q2)
-        system._dq = (q2 - q1) / dt
-        system._u = u.copy()
-        system._t = time
-        system._memo = {}
+        self._place(q1, q2, u, t1, t2)
         return int(iterations)
 
     def _fail(self, status: int, error: float) -> None:
