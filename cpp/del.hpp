@@ -231,8 +231,8 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
 }
 
 // Newton iteration from the guess in w.y (dynamic part), w.lam. On return w.y, w.lam, w.pnext, w.C1 belong to the solution in the
-// converged lanes. Lanes always refactor (their decisions must not depend on neighbours); a single rollout reuses the factors when the
-// observed rate says that one more cheap iteration will do.
+// converged lanes. A single rollout reuses the factors when the observed rate says that one more cheap iteration will do; lanes reuse them
+// once, in the second iteration: a rule that does not look at the numbers, because decisions must not depend on neighbours.
 template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
   const ModelData& M = *w.M;
   T prev = T(1e300);
@@ -262,9 +262,12 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
       direction_step(w, dt, !reuse);
       fresh = true;
     } else {
-      newton_matrix(w, o, dt);
-      set_floor(w, dt);
-      direction_step(w, dt, true);
+      bool reuse = it == 1;  // the same rule for every lane, whatever its neighbours do
+      if (!reuse) {
+        newton_matrix(w, o, dt);
+        set_floor(w, dt);
+      }
+      direction_step(w, dt, !reuse);
     }
     MaskOf<T> go = mask_not(done);
     T moved = T(0.0);

@@ -225,7 +225,8 @@ class MidpointVI:
 
         `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u or (u, kinematic).
         `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
-        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step. `every` stores only each n-th state; `progress` shows a bar in a terminal.
+        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step.
+        `every` stores only each n-th state; `progress` shows a bar in a terminal.
         Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
         """
         model = self.model
