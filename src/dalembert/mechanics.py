@@ -6,6 +6,7 @@ Where the docstring says so, q and v may also be (N, nq).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,9 @@ def _both(
 def _sure(model: Model, q: Array, what: str, *values: Any) -> None:
     """Raises SingularityError if a result is not finite: no NaN leaves this module."""
     for value in values:
-        if not np.isfinite(value).all():
+        flat = value.ravel()
+        # a dot product costs a fraction of a test of every entry and finds every NaN; it may also overflow by itself
+        if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
             raise _undefined(model, q, what)
 
 
@@ -207,6 +210,28 @@ def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str)
         i = model.index(name)
         out[:3, i] = s[i, :3]
         out[3:, i] = s[i, 3:] + np.cross(s[i, :3], p)
+    return out
+
+
+def frame_hessian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
+    """Derivative of `frame_jacobian`: (6, nq, nq), [:, i, j] is the derivative of column i by q_j.
+
+    Rows 0-2: axes, dw_i = w_j x w_i where j is above i. Rows 3-5: second derivatives of the frame's position, w x u.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.rz("a", da.tx(1.0, name="tip", mass=1.0))])
+    >>> da.frame_hessian(m, [0.0], "tip")[3:, 0, 0]
+    array([-1.,  0.,  0.])
+    """
+    x = _q(model, q)
+    jac = frame_jacobian(model, x, frame)
+    path = [model.index(name) for name in model.path(frame)]
+    out = np.zeros((6, model.nq, model.nq))
+    for above, i in enumerate(path):
+        for j in path[above:]:  # i is above j, or j itself
+            out[3:, i, j] = out[3:, j, i] = np.cross(jac[:3, i], jac[3:, j])
+            if i != j:
+                out[:3, j, i] = np.cross(jac[:3, i], jac[:3, j])
     return out
 
 
