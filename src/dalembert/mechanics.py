@@ -110,6 +110,11 @@ def _both(
     return x, w, single
 
 
+def _rows(model: Model, x: Array, result: Array) -> Array:
+    """One row of results per row of x; the core cannot count rows of a model without variables."""
+    return result if model.nq else np.repeat(result, len(x), axis=0)
+
+
 def _sure(model: Model, q: Array, what: str, *values: Any) -> None:
     """Raises SingularityError if a result is not finite: no NaN leaves this module."""
     for value in values:
@@ -145,7 +150,7 @@ def poses(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     np.float64(2.0)
     """
     x, single = _many(model, q)
-    g = core(model).frames(x)
+    g = _rows(model, x, core(model).frames(x))
     return g[0] if single else g
 
 
@@ -246,7 +251,7 @@ def kinetic_energy(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLik
     9.0
     """
     x, w, single = _both(model, q, v)
-    t = core(model).energy(x, w)[0]
+    t = _rows(model, x, core(model).energy(x, w)[0])
     _sure(model, x, "the kinetic energy", t)
     return float(t[0]) if single else t
 
@@ -259,7 +264,7 @@ def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
     60.0
     """
     x, single = _many(model, q)
-    u = core(model).energy(x, np.zeros_like(x))[1]
+    u = _rows(model, x, core(model).energy(x, np.zeros_like(x))[1])
     _sure(model, x, "the potential energy", u)
     return float(u[0]) if single else u
 
@@ -367,7 +372,7 @@ def spatial_momentum(
     np.float64(6.0)
     """
     x, w, single = _both(model, q, v)
-    h = core(model).momentum(x, w)
+    h = _rows(model, x, core(model).momentum(x, w))
     _sure(model, x, "the momentum", h)
     return h[0] if single else h
 
@@ -384,7 +389,7 @@ def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     array([1.])
     """
     x, single = _many(model, q)
-    h = core(model).constraints(x)[0]
+    h = _rows(model, x, core(model).constraints(x)[0])
     _sure(model, x, "h", h)
     return h[0] if single else h
 

@@ -342,6 +342,12 @@ def test_odd_models_have_mechanics(name: str) -> None:
     assert da.acceleration(model, z).ddq.shape == (model.nq,)
     assert da.equilibrium(model, z).shape == (model.nq,)
     assert da.spatial_momentum(model, z, z).shape == (6,)
+    for rows in (0, 3):
+        many = np.zeros((rows, model.nq))
+        assert da.poses(model, many).shape == (rows, len(model.frame_entries), 4, 4)
+        assert da.kinetic_energy(model, many, many).shape == da.potential_energy(model, many).shape == (rows,)
+        assert da.spatial_momentum(model, many, many).shape == (rows, 6)
+        assert da.constraints(model, many).shape == (rows, 0)
     with pytest.raises(ValueError, match="no dynamic variable"):
         da.MidpointVI(model, 0.1)
 
