@@ -313,42 +313,83 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
   return false;
 }
 
-enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, StepSingular = 3 };
+enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, StepSingular = 3, StepWrongRoot = 4 };
+
+// True when a hinge turns by more than half a turn in the step: the equations have more roots, a turn apart, and this may be a wrong one.
+inline bool turns_far(const ModelData& M, const double* x, const double* y) {
+  for (int i = 0; i < M.nd; ++i)
+    if (M.joints[M.dyn_joint[i]].kind >= 3 && __builtin_fabs(y[i] - x[i]) > 3.141592653589793) return true;
+  return false;
+}
+
+// A root is believed when no hinge ends more than half a turn from where the momentum at q_k would carry it. Only looked at when a hinge
+// turns far (a flywheel may); evaluates at q_k, so the midpoint quantities are restored afterwards.
+inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
+  const ModelData& M = *w.M;
+  if (!turns_far(M, w.x, w.y)) return true;
+  for (int i = 0; i < M.nq; ++i) {
+    w.q[i] = w.x[i];
+    w.v[i] = i < M.nd ? 0 : (w.y[i] - w.x[i]) / dt;
+  }
+  poses(w, w.q, w.mid);
+  gradient(w);
+  composites(w, false);
+  generators(w, Slots<double>{0, 1, 0, 1});
+  assemble_packed(w);
+  bool ok = factor(w);
+  for (int i = 0; i < M.nd; ++i) w.dy[i] = w.p[i] - w.Lv[i];
+  solve(w, w.dy, 1, 1);
+  for (int i = 0; i < M.nd; ++i)
+    if (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i] - w.x[i] - dt * w.dy[i]) <= 3.141592653589793)) ok = false;
+  evaluate(w, o, dt);
+  next_momentum(w, o, dt);
+  return ok;
+}
 
 // One step. In: w.x, w.p, w.u, w.C0 (= Dh(x)), w.y = guess with the prescribed kinematic values in place, w.lam = guess.
 inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
-  if (o.plain) return damped_newton(w, o, dt, iterations, error) ? StepOk : StepNotConverged;
-  for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
-  if (newton(w, o, dt, iterations, error)) return StepOk;
-  // fallbacks: from rest, damped from rest, then by way of shorter steps
-  int spent = *iterations, more = 0;
-  for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
-  for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
-  bool ok = newton(w, o, dt, &more, error);
-  spent += more;
-  if (!ok) {
+  for (int i = M.nd; i < M.nq; ++i) w.kin[i - M.nd] = w.y[i];
+  bool wrong = false;  // a root was found, but not a believable one
+  auto good = [&](bool converged) {
+    if (!converged) return false;
+    if (believable(w, o, dt)) return true;
+    wrong = true;
+    return false;
+  };
+  auto rest = [&] {
     for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
     for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
-    ok = damped_newton(w, o, dt, &more, error);
+  };
+  if (o.plain) return good(damped_newton(w, o, dt, iterations, error)) ? StepOk : wrong ? StepWrongRoot : StepNotConverged;
+  if (good(newton(w, o, dt, iterations, error))) return StepOk;
+  // fallbacks: from rest, damped from rest, then by way of shorter steps
+  int spent = *iterations, more = 0;
+  rest();
+  bool ok = good(newton(w, o, dt, &more, error));
+  spent += more;
+  if (!ok) {
+    rest();
+    ok = good(damped_newton(w, o, dt, &more, error));
     spent += more;
   }
   if (!ok) {
     // continuation in the length of the step: each solution starts the next, longer one
-    for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
-    for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
-    for (int i = M.nd; i < M.nq; ++i) w.kin[i - M.nd] = w.y[i];
+    rest();
+    bool solved = false;
     for (int part = 8; part >= 1; --part) {
       double f = 1.0 / (1 << (part - 1));
       for (int i = M.nd; i < M.nq; ++i) w.y[i] = w.x[i] + f * (w.kin[i - M.nd] - w.x[i]);
-      ok = damped_newton(w, o, f * dt, &more, error);
+      solved = damped_newton(w, o, f * dt, &more, error);
       spent += more;
-      if (part > 1) for (int i = 0; i < M.nd; ++i) w.y[i] = ok ? w.x[i] + 2 * (w.y[i] - w.x[i]) : w.x[i];
+      if (part > 1) for (int i = 0; i < M.nd; ++i) w.y[i] = solved ? w.x[i] + 2 * (w.y[i] - w.x[i]) : w.x[i];
     }
     for (int i = M.nd; i < M.nq; ++i) w.y[i] = w.kin[i - M.nd];
+    ok = good(solved);
   }
   *iterations = spent;
   if (ok) return StepOk;
+  if (wrong) return StepWrongRoot;
   return *error < 1e290 ? StepNotConverged : (*error == 1e300 ? StepSingular : StepNotFinite);
 }
 

@@ -386,7 +386,9 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       double* Q = a.Q + size_t(k + 1) * nq;
       double* P = a.P + size_t(k + 1) * nd;
       double* Lam = a.Lam ? a.Lam + size_t(k) * nc : nullptr;
-      if (ok[l]) {
+      bool far = false;  // a doubtful root: the scalar step decides
+      for (int i = 0; i < nd; ++i) far = far || (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i].v[l] - w.x[i].v[l]) <= 3.141592653589793));
+      if (ok[l] && !far) {
         for (int i = 0; i < nq; ++i) Q[i] = w.y[i].v[l];
         for (int i = 0; i < nd; ++i) P[i] = w.pnext[i].v[l];
         if (Lam) for (int c = 0; c < nc; ++c) Lam[c] = w.lam[c].v[l];

@@ -240,3 +240,22 @@ def test_spherical_pendulum_at_its_pole_names_the_variables() -> None:
         vi.simulate(vi.state(q=[0.0, 0.0], p=[0.1, 0.0]), 10)
     assert caught.value.variables == ("phi",)
     assert caught.value.trajectory is not None
+
+
+def test_wrong_roots_are_refused() -> None:
+    """Whipping links turn too fast for this step: the equations have roots a turn away, which must not be taken for motion."""
+    vi = da.MidpointVI(da.models.n_link(8), 0.05)
+    q0 = np.zeros(8)
+    q0[0] = 2.5
+    with pytest.raises(da.ConvergenceError, match="half a turn") as caught:
+        vi.simulate(vi.state(q0), time=100)
+    energy = caught.value.trajectory.step_energy()
+    assert np.abs(energy - energy[0]).max() < 100.0  # of a span of some 600 J between hanging and upright
+
+
+def test_a_flywheel_may_turn_far_in_a_step() -> None:
+    wheel = da.Model([da.rz("wheel", mass=1.0, inertia=(1, 1, 1))])
+    vi = da.MidpointVI(wheel, 0.1)
+    start = vi.state(q=[0.0], v=[200.0])
+    assert vi.simulate(start, 50).q[-1, 0] == pytest.approx(1000.0, rel=1e-12)
+    assert da.rollouts(vi, [start] * 5, 50).q[3, -1, 0] == pytest.approx(1000.0, rel=1e-12)

@@ -352,6 +352,13 @@ class MidpointVI:
                     hint="remove a redundant constraint, or change the step so that it does not land on the singularity",
                     **facts,
                 )
+        if status == 4:
+            raise ConvergenceError(
+                f"step {step} at t = {time:g}: the solutions found turn a joint more than half a turn away from where its momentum "
+                "leads, so none is believed",
+                hint="the motion is too fast for this dt: take a shorter one",
+                **facts,
+            )
         reason = "is not finite" if status == 2 else f"stays at {error * self.tolerance:.3g} (relative)"
         raise ConvergenceError(
             f"step {step} at t = {time:g} did not converge: the residual {reason}",
