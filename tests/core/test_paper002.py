@@ -76,11 +76,12 @@ def test_one_step(seed: int, size: int, alpha: float) -> None:
     dt = 0.01
     vi = da.MidpointVI(model, dt, alpha=alpha)
     start = vi.state(q, v=da.consistent_velocity(model, q, dict(zip(model.dynamic, v, strict=False))))
-    after = vi.step(start, u)
+    rho = q[model.nd :] + 1e-3 * np.cos(np.arange(model.nk))  # prescribed variables move
+    after = vi.step(start, u, rho)
     residual, jacobian = paper002.residual(model, dt, alpha, start.p, q, after.q, after.lam, u)
     scale = 1 + np.abs(start.p).max()
     assert np.abs(residual).max() < 1e-10 * scale
-    paper_q, paper_lam = paper002.newton(model, dt, alpha, start.p, q, q, u)
+    paper_q, paper_lam = paper002.newton(model, dt, alpha, start.p, q, np.concatenate([q[: model.nd], rho]), u)
     close(after.q, paper_q, 1e-10)
     close(after.lam, paper_lam, 1e-8)
     close(after.p, paper002.step_equations(model, dt, alpha, q, after.q, u)[1][: model.nd], 1e-10)
@@ -88,7 +89,7 @@ def test_one_step(seed: int, size: int, alpha: float) -> None:
     # Df (dq', dlambda)/dp = -(1, 0)
     system = da.System(vi, steps=1)
     x = np.concatenate([start.q, start.p, np.zeros(model.nk)])
-    d = system.derivatives(x, np.concatenate([u, q[model.nd :]]))
+    d = system.derivatives(x, np.concatenate([u, rho]))
     by_p = slice(model.nq, model.nq + model.nd)
     product = jacobian @ np.vstack([d["q"][:, by_p], d["lam"][:, by_p]])
     close(product, -np.eye(model.nd + model.nc)[:, : model.nd], 1e-9)
