@@ -492,6 +492,7 @@ Options make_options(double alpha, double minus, double plus, double tolerance, 
 
 NB_MODULE(_core, m) {
   m.doc() = "Compiled numeric core of dalembert.";
+  nb::set_leak_warnings(false);  // models alive at exit are no leak, and a library prints nothing
   m.def("kernels", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
   m.def("width", [] { return kernels().width; }, "Rollouts carried side by side in one SIMD register.");
   m.def("set_kernels", [](const std::string& name) { return set_kernels(name.c_str()); }, "Force an instruction set for cores made from now on ('auto' to choose).");

@@ -340,7 +340,7 @@ inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   for (int i = 0; i < M.nd; ++i) w.dy[i] = w.p[i] - w.Lv[i];
   solve(w, w.dy, 1, 1);
   for (int i = 0; i < M.nd; ++i)
-    if (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i] - w.x[i] - dt * w.dy[i]) <= 3.141592653589793)) ok = false;
+    if (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i] - w.x[i] - dt * w.dy[i]) <= 3.141592653589793 + 1e-10 * (__builtin_fabs(w.x[i]) + __builtin_fabs(w.y[i])))) ok = false;
   evaluate(w, o, dt);
   next_momentum(w, o, dt);
   return ok;

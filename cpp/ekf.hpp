@@ -59,8 +59,7 @@ struct EkfGroup {
     for (int i = 0; i < M.nu; ++i) w.u[i] = Lanes(u[i]);
     set_reference(w, w.x);
     if (M.nc) {
-      constraint_poses(w, w.x, w.end);
-      constraint_rows(w, w.x, w.end, w.h, w.hscale, w.C0);
+      start_constraints(w);
     }
     int iterations = 0;
     Lanes error;
@@ -102,8 +101,7 @@ struct EkfGroup {
     for (int c = 0; c < M.nc; ++c) one.lam[c] = 0;
     set_reference(one, one.x);
     if (M.nc) {
-      constraint_poses(one, one.x, one.end);
-      constraint_rows(one, one.x, one.end, one.h, one.hscale, one.C0);
+      start_constraints(one);
     }
     int iterations;
     double error;

@@ -257,18 +257,12 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
 }
 
 // ---- steps
-static void load_constraints(Work<double>& w) {  // C0 at x
-  if (!w.M->nc) return;
-  constraint_poses(w, w.x, w.end);
-  constraint_rows(w, w.x, w.end, w.h, w.hscale, w.C0);
-}
-
 static int step_once(Scratch* s, const Options& o, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   copy(w.x, x, M.nq); copy(w.p, p, M.nd); copy(w.u, u, M.nu); copy(w.y, y, M.nq); copy(w.lam, lam, M.nc);
   set_reference(w, w.x);
-  load_constraints(w);
+  start_constraints(w);
   int status = step(w, options(o), dt, iterations, error);
   if (status == StepOk) { copy(y, w.y, M.nq); copy(lam, w.lam, M.nc); copy(pnext, w.pnext, M.nd); }
   return status;
@@ -323,7 +317,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     copy(w.x, r.Q + size_t(k) * nq, nq);
     copy(w.p, r.P + size_t(k) * nd, nd);
     set_reference(w, w.x);
-    if (k == from && !resume) load_constraints(w);
+    if (k == from && !resume) start_constraints(w);
     if (r.K) feedback(e, r, k);
     const double *U = r.K ? r.Uout : r.U, *Rho = r.K ? r.Rhoout : r.Rho;
     if (U) copy(w.u, U + size_t(k) * M.nu, M.nu); else for (int i = 0; i < M.nu; ++i) w.u[i] = 0;
@@ -343,7 +337,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     copy(r.Lam ? r.Lam + size_t(k) * nc : nullptr, w.lam, nc);
     if (r.Vrho) for (int i = 0; i < nk; ++i) r.Vrho[size_t(k + 1) * nk + i] = (w.y[nd + i] - w.x[nd + i]) / r.dt[k];
     if (r.iterations) r.iterations[k] = iterations;
-    double* t = w.C0; w.C0 = w.C1; w.C1 = t;  // Dh(q_k+1) is the next step's Dh(q_k)
+    advance_constraints(w);
   }
   out.steps = to;
   return out;
@@ -373,8 +367,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
     }
     set_reference(w, w.x);
     if (!have && nc) {
-      constraint_poses(w, w.x, w.end);
-      constraint_rows(w, w.x, w.end, w.h, w.hscale, w.C0);
+      start_constraints(w);
       have = true;
     }
     int iterations = 0;
@@ -400,7 +393,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
         for (int i = 0; i < M.nu; ++i) d.u[i] = w.u[i].v[l];
         for (int c = 0; c < nc; ++c) d.lam[c] = 0;
         set_reference(d, d.x);
-        load_constraints(d);
+        start_constraints(d);
         double err = 0;
         int its = 0, st = step(d, o, a.dt[k], &its, &err);
         if (st != StepOk) {
@@ -431,7 +424,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
         std::memmove(a.Q + size_t(k + 1) * nq, a.Q + size_t(k) * nq, nq * sizeof(double));
         std::memmove(a.P + size_t(k + 1) * nd, a.P + size_t(k) * nd, nd * sizeof(double));
       }
-    Lanes* t = w.C0; w.C0 = w.C1; w.C1 = t;
+    advance_constraints(w);
   }
 }
 
@@ -441,7 +434,7 @@ static void load_step(Work<double>& w, const double* x, const double* p, const d
   copy(w.x, x, M.nq); copy(w.p, p, M.nd); copy(w.u, u, M.nu); copy(w.y, y, M.nq); copy(w.lam, lam, M.nc);
   set_reference(w, w.x);
   if (M.nc) {
-    load_constraints(w);
+    start_constraints(w);
     constraint_poses(w, w.y, w.end);
     constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
   }

@@ -98,6 +98,22 @@ template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& 
   }
 }
 
+// poses and Dh at q_k, before a step
+template <class T> void start_constraints(Work<T>& w) {
+  if (!w.M->nc) return;
+  constraint_poses(w, w.x, w.start);
+  constraint_rows(w, w.x, w.start, w.h, w.hscale, w.C0);
+}
+// after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new reference point is fine)
+template <class T> void advance_constraints(Work<T>& w) {
+  T* c = w.C0;
+  w.C0 = w.C1;
+  w.C1 = c;
+  Poses<T> p = w.start;
+  w.start = w.end;
+  w.end = p;
+}
+
 // D (nq x nq) += sum_c weight_c D2h_c(q)
 template <class T> void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T* D) {
   const ModelData& M = *w.M;

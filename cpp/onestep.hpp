@@ -42,8 +42,7 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
   T* D = w.TW;
   if (nc) {
     for (int i = 0; i < nq * nq; ++i) D[i] = T(0.0);
-    constraint_poses(w, w.x, w.end);
-    constraint_hessian(w, w.x, w.end, w.lam, D);
+    constraint_hessian(w, w.x, w.start, w.lam, D);
   }
   // right-hand sides -dt R1_w, and C0^T
   for (int i = 0; i < nd; ++i) {
@@ -174,8 +173,7 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
   T* D = w.TW;
   for (int i = 0; i < nq * nq; ++i) D[i] = T(0.0);
   if (nc) {
-    constraint_poses(w, w.x, w.end);
-    constraint_hessian(w, w.x, w.end, w.lam, D);
+    constraint_hessian(w, w.x, w.start, w.lam, D);
   }
   for (int k = 0; k < nq; ++k) {
     T t = T(0.0);
@@ -230,9 +228,7 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   if (nc) {
     double* neg = w.dense;
     for (int c = 0; c < nc; ++c) neg[c] = -w.lam[c];
-    constraint_poses(w, w.x, w.end);
-    constraint_third(w, w.x, w.end, neg, w.mu, w.E3.h11, rows);
-    constraint_poses(w, w.y, w.end);
+    constraint_third(w, w.x, w.start, neg, w.mu, w.E3.h11, rows);
     constraint_hessian(w, w.y, w.end, w.nu, w.E3.h22);
   }
   // Wy = d q_k+1 / dw: Z on dynamic rows, unit rows on the prescribed ones. Product T22 Wy row by row.

@@ -32,7 +32,7 @@ template <class T> struct Work {
   V3<T> ref;                         // reference point, world axes
   T floor;                           // rounding floor of the residual: what one unit in the last place of q_k+1 changes
   T *trig_x, *trig_s, *trig_c;       // revolute joints
-  Poses<T> mid, end;                 // midpoint; end point (constraints)
+  Poses<T> mid, start, end;          // midpoint; q_k and q_k+1 (only the joints that constraints see)
   V6<T> *S, *V, *B, *F, *G;          // massive joints (V by pose index)
   V6<T> *H;                          // composite momentum, by node
   V3<T> *c;                          // composite first moment
@@ -104,7 +104,7 @@ template <class T> struct Work {
     size_t depth = padded(m.nm + 1);
     take(q, nq); take(v, nq);
     take(trig_x, np + kPad); take(trig_s, np + kPad); take(trig_c, np + kPad);
-    for (Poses<T>* P : {&mid, &end}) { take(P->R, np); take(P->p, np); take(P->a, np); }
+    for (Poses<T>* P : {&mid, &start, &end}) { take(P->R, np); take(P->p, np); take(P->a, np); }
     take(S, nm); take(V, nm + 1); take(B, nm); take(F, nm); take(G, nm);
     take(H, nn); take(c, nn); take(IC, nn); take(body, nn); take(hbody, nn);
     take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
