@@ -24,7 +24,12 @@ def random_model(seed: int, size: int | None = None, *, elements: bool = True, c
         pitch = {"pitch": float(rng.uniform(-0.3, 0.3))} if kind[0] == "r" and rng.random() < 0.1 else {}
         bodies = [_body(rng, f"b{i}")]
         if rng.random() < 0.3:
-            bodies.append(da.rz(float(rng.uniform(-1, 1)), da.tx(float(rng.uniform(-1, 1)), name=f"c{i}", mass=float(rng.uniform(0.1, 1)))))
+            bodies.append(
+                da.rz(
+                    float(rng.uniform(-1, 1)),
+                    da.tx(float(rng.uniform(-1, 1)), name=f"c{i}", mass=float(rng.uniform(0.1, 1))),
+                )
+            )
         value = Kinematic(name) if kinematic[i] else name
         joint = getattr(da, kind)(value, *bodies, *reversed(children[i]), **pitch)
         if rng.random() < 0.5:

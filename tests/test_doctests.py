@@ -12,7 +12,9 @@ import pytest
 import dalembert as da
 
 MODULES = sorted(
-    m.name for m in pkgutil.walk_packages(da.__path__, "dalembert.") if not m.name.rpartition(".")[2].startswith("_core")
+    m.name
+    for m in pkgutil.walk_packages(da.__path__, "dalembert.")
+    if not m.name.rpartition(".")[2].startswith("_core")
 )
 
 
@@ -26,13 +28,33 @@ def test_examples_in_docstrings(name: str) -> None:
 
 
 def test_public_names_are_documented() -> None:
-    bare = [n for n in da.__all__ if not inspect.ismodule(getattr(da, n)) and not (getattr(da, n).__doc__ or "").strip()]
+    bare = [
+        n for n in da.__all__ if not inspect.ismodule(getattr(da, n)) and not (getattr(da, n).__doc__ or "").strip()
+    ]
     assert not bare
 
 
 def test_public_arguments_are_documented() -> None:
     """A name that a user can pass appears in the docstring of what takes it."""
-    plain = {"self", "cls", "model", "q", "v", "u", "x", "args", "kwargs", "options", "k", "t", "children", "A", "B", "Q", "R"}
+    plain = {
+        "self",
+        "cls",
+        "model",
+        "q",
+        "v",
+        "u",
+        "x",
+        "args",
+        "kwargs",
+        "options",
+        "k",
+        "t",
+        "children",
+        "A",
+        "B",
+        "Q",
+        "R",
+    }
     missing = []
     for name in da.__all__:
         thing = getattr(da, name)

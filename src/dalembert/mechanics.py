@@ -134,7 +134,9 @@ def _undefined(model: Model, q: Array, what: str) -> SingularityError:
         if isinstance(e, (PointGravity, LinearSpring, LinearDamper))
         and np.linalg.norm(origin[model.frame_index(e.frame1)] - origin[model.frame_index(e.frame2)]) < 1e-12
     )
-    reason = f"the frames of {', '.join(names)} coincide" if names else "numbers are too large or a user element is singular"
+    reason = (
+        f"the frames of {', '.join(names)} coincide" if names else "numbers are too large or a user element is singular"
+    )
     return SingularityError(f"{what} is not finite here: {reason}", matrix=what, variables=names, state=q)
 
 
@@ -362,9 +364,7 @@ def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Arra
     return g
 
 
-def spatial_momentum(
-    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
-) -> Array:
+def spatial_momentum(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]) -> Array:
     """Total (angular about the world origin; linear) momentum, world axes: (6,), or (N, 6).
 
     >>> import dalembert as da
@@ -699,7 +699,9 @@ def consistent_velocity(
     w[free] -= a @ np.linalg.lstsq(c[:, free] @ a, c @ w, rcond=1e-12)[0]
     left = float(np.abs(c @ w).max())
     if left > 1e-8 * (1 + float(np.abs(w).max())):
-        raise ConvergenceError(f"no velocity satisfies the constraints (rate {left:.3g} remains)", residual=left, state=w)
+        raise ConvergenceError(
+            f"no velocity satisfies the constraints (rate {left:.3g} remains)", residual=left, state=w
+        )
     return w
 
 
@@ -750,7 +752,11 @@ def equilibrium(
         _sure(model, x, "V_q", g, hessian)
         if model.nu:
             hessian[: model.nd] -= c.force_first(x, zero, load)[0]
-        h, j = (constraints(model, x), constraint_jacobian(model, x)[:, free]) if nc else (zero[:0], np.zeros((0, len(free))))
+        h, j = (
+            (constraints(model, x), constraint_jacobian(model, x)[:, free])
+            if nc
+            else (zero[:0], np.zeros((0, len(free))))
+        )
         if nc:
             lam = np.linalg.lstsq(j.T, g, rcond=None)[0]
             hessian = hessian - constraint_hessian(model, x, lam)
@@ -782,5 +788,8 @@ def equilibrium(
                 return x
             break
     raise ConvergenceError(
-        "no static equilibrium found", residual=size, state=x, hint="start nearer, add damping by hand, or fix variables"
+        "no static equilibrium found",
+        residual=size,
+        state=x,
+        hint="start nearer, add damping by hand, or fix variables",
     )

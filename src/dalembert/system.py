@@ -143,7 +143,9 @@ class System:
         ins = matrix(U, (self.steps, self.nu), "U")
         gains = matrix(K, (self.steps, self.nu, self.nx), "K")
         start = ref[0] if x0 is None else self._x(x0)
-        new, u, done, status, error = self.vi._core.project(self.vi.options, np.ascontiguousarray(start), ref, ins, gains, self.dt)
+        new, u, done, status, error = self.vi._core.project(
+            self.vi.options, np.ascontiguousarray(start), ref, ins, gains, self.dt
+        )
         if status:
             traj = self.trajectory(new[: done + 1], u[:done])
             self.vi._fail(status, error, done, float(self.t[done]), self.state(new[done], done), traj)
@@ -177,7 +179,9 @@ class System:
     def _refuse(self, code: int, k: int, x: Array) -> None:
         if code == 3:
             raise ConvergenceError(
-                f"the step at k = {k} cannot be linearized: its Newton matrix is singular", step=k, state=self.state(x, k)
+                f"the step at k = {k} cannot be linearized: its Newton matrix is singular",
+                step=k,
+                state=self.state(x, k),
             )
         self.vi._fail(code, float("nan") if code == 2 else 1e290, k, float(self.t[k]), self.state(x, k), None)
 
@@ -246,7 +250,9 @@ class System:
         m = self.model
         q, _, lam = self._solve(y, w, k)
         unit = np.eye(2 * m.nd + m.nc)
-        H, ok = self.vi._core.second_order(self.vi.options, dt, y[: m.nq], y[m.nq : m.nq + m.nd], w[: m.nu], q, lam, unit)
+        H, ok = self.vi._core.second_order(
+            self.vi.options, dt, y[: m.nq], y[m.nq : m.nq + m.nd], w[: m.nu], q, lam, unit
+        )
         if not ok:
             self._refuse(3, k, y)
         return {"q": H[: m.nd], "p": H[m.nd : 2 * m.nd], "lam": H[2 * m.nd :]}

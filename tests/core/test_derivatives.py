@@ -29,7 +29,7 @@ def check(seed: int, size: int | None = None) -> None:
     rng = np.random.default_rng(seed + 1)
     dq, dv, eq, ev, mu, weight = (rng.normal(size=n) for n in (model.nq,) * 4 + (model.nd, model.nc))
     s = Symbolic(model)
-    nq, nd = model.nq, model.nd
+    nd = model.nd
     x = ca.vertcat(s.q, s.v)
     energy, force, h = s.lagrangian(), s.force()[:nd], s.h()
     d, e, du = ca.DM(np.r_[dq, dv]), ca.DM(np.r_[eq, ev]), rng.normal(size=model.nu)
@@ -92,8 +92,10 @@ def test_far_from_the_origin() -> None:
     home = da.Model([da.tx("x", da.ty("y", arm))], [gravity])
     rng = np.random.default_rng(0)
     q, v, dq, dv = (rng.uniform(-1, 1, 4) for _ in range(4))
-    far = q + [1e4, 1e4, 0, 0]
+    far = q + np.array([1e4, 1e4, 0, 0])
     for near, away in zip(da.lagrangian_second(home, q, v), da.lagrangian_second(home, far, v), strict=True):
         np.testing.assert_allclose(away, near, rtol=1e-11, atol=1e-11)
-    for near, away in zip(da.lagrangian_third(home, q, v, dq, dv), da.lagrangian_third(home, far, v, dq, dv), strict=True):
+    for near, away in zip(
+        da.lagrangian_third(home, q, v, dq, dv), da.lagrangian_third(home, far, v, dq, dv), strict=True
+    ):
         np.testing.assert_allclose(away, near, rtol=1e-11, atol=1e-11)

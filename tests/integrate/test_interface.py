@@ -30,7 +30,13 @@ def test_states(cart_pole: da.Model) -> None:
     by_name, by_array = vi.state(q={"theta": 0.3}, v={"x": 1.0}), vi.state(q=[0, 0.3], v=[1, 0])
     np.testing.assert_array_equal(by_name.q, by_array.q)
     np.testing.assert_allclose(by_name.p, da.mass_matrix(cart_pole, by_name.q) @ [1, 0])
-    for bad in ({"q": [0, np.nan]}, {"q": [0]}, {"q": {"thet": 1}}, {"q": [0, 0], "v": [0, 0], "p": [0, 0]}, {"q": [0, 0], "t": np.inf}):
+    for bad in (
+        {"q": [0, np.nan]},
+        {"q": [0]},
+        {"q": {"thet": 1}},
+        {"q": [0, 0], "v": [0, 0], "p": [0, 0]},
+        {"q": [0, 0], "t": np.inf},
+    ):
         with pytest.raises(ValueError):
             vi.state(**bad)
     with pytest.raises(ValueError, match="did you mean 'theta'"):
@@ -129,7 +135,10 @@ def test_every_stores_the_same_states(cart_pole: da.Model) -> None:
 
 
 def test_failed_step_keeps_what_was_computed() -> None:
-    model = da.Model([da.tx(da.Kinematic("x"), da.rz("a", da.tx(1.0, name="end", mass=1.0)))], [da.PointOnPlane("world", (1, 0, 0), "end")])
+    model = da.Model(
+        [da.tx(da.Kinematic("x"), da.rz("a", da.tx(1.0, name="end", mass=1.0)))],
+        [da.PointOnPlane("world", (1, 0, 0), "end")],
+    )
     vi = da.MidpointVI(model, 0.01)
     s = vi.state(q={"x": -0.5, "a": np.arccos(0.5)})
     with pytest.raises(da.ConvergenceError) as caught:
@@ -143,7 +152,14 @@ def test_failed_step_keeps_what_was_computed() -> None:
 
 
 def test_bad_arguments(cart_pole: da.Model) -> None:
-    for bad in ({"dt": 0.0}, {"dt": -1.0}, {"dt": np.nan}, {"dt": 0.1, "alpha": 1.5}, {"dt": 0.1, "forcing": "right"}, {"dt": []}):
+    for bad in (
+        {"dt": 0.0},
+        {"dt": -1.0},
+        {"dt": np.nan},
+        {"dt": 0.1, "alpha": 1.5},
+        {"dt": 0.1, "forcing": "right"},
+        {"dt": []},
+    ):
         with pytest.raises(ValueError):
             da.MidpointVI(cart_pole, **bad)
     with pytest.raises(TypeError):
@@ -176,7 +192,10 @@ def test_rollouts_equal_single_simulations(cart_pole: da.Model) -> None:
 
 
 def test_one_bad_rollout_does_not_stop_the_others() -> None:
-    model = da.Model([da.tx(da.Kinematic("x"), da.rz("a", da.tx(1.0, name="end", mass=1.0)))], [da.PointOnPlane("world", (1, 0, 0), "end")])
+    model = da.Model(
+        [da.tx(da.Kinematic("x"), da.rz("a", da.tx(1.0, name="end", mass=1.0)))],
+        [da.PointOnPlane("world", (1, 0, 0), "end")],
+    )
     vi = da.MidpointVI(model, 0.01)
     s = vi.state(q={"x": -0.5, "a": np.arccos(0.5)})
     good, bad = np.full((100, 1), -0.5), -0.5 - 0.6 * 0.01 * np.arange(1, 101)[:, None]
@@ -204,9 +223,12 @@ def test_ensemble_through_dask_is_identical(cart_pole: da.Model) -> None:
     distributed = pytest.importorskip("distributed", reason="dask's distributed is not installed")
     vi = da.MidpointVI(cart_pole, 0.01)
     cases = [(vi, 0.1 * i) for i in range(4)]
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50
-    ) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         far = da.ensemble(run, cases, client.get_executor())
     np.testing.assert_array_equal(far, [run(c) for c in cases])
 

@@ -26,7 +26,9 @@ def drive(t: float) -> list[float]:
     return [0.3 * np.sin(2 * t)]
 
 
-def final(model: da.Model, dt: float, q0: np.ndarray, forcing: str = "split", alpha: float = 0.5, forced: bool = False) -> np.ndarray:
+def final(
+    model: da.Model, dt: float, q0: np.ndarray, forcing: str = "split", alpha: float = 0.5, forced: bool = False
+) -> np.ndarray:
     """Configuration after 1 s; inputs are sampled at the middle of each step, as a second-order scheme wants."""
     vi = da.MidpointVI(model, dt, forcing=forcing, alpha=alpha)
     n = round(1.0 / dt)
@@ -204,6 +206,7 @@ def test_deep_chain_uses_the_same_numbers() -> None:
 
 def test_redundant_constraints_get_least_norm_multipliers() -> None:
     """A four-bar linkage with one pin written twice moves like the one with it written once."""
+
     def four_bar(copies: int) -> da.Model:
         left = da.ry("a", da.tz(1.0, da.ry("b", da.tx(1.0, name="end", mass=0.5)), mass=1.0))
         right = da.tx(1.0, da.ry("c", da.tz(1.0, da.ry("d", da.tx(0.2, mass=0.1)), name="top", mass=1.0)))

@@ -14,7 +14,9 @@ from tests.random_models import random_model
 DATA = Path(__file__).parent.parent / "reference"
 
 
-def system_at(seed: int, size: int, constraints: int, *, alpha: float = 0.5, forcing: str = "split") -> tuple[da.System, np.ndarray, np.ndarray]:
+def system_at(
+    seed: int, size: int, constraints: int, *, alpha: float = 0.5, forcing: str = "split"
+) -> tuple[da.System, np.ndarray, np.ndarray]:
     """A random constrained, forced, driven system with a consistent state and input."""
     for attempt in range(20):
         model = random_model(1000 * seed + attempt, size=size, constraints=constraints)
@@ -49,10 +51,21 @@ def error(f, exact: np.ndarray, steps: tuple[float, ...] = (2e-3, 5e-4, 1e-4)) -
     return min(float(np.abs(richardson(f, h) - exact).max()) for h in steps) / max(1.0, float(np.abs(exact).max()))
 
 
-CASES = [(s, n, c, a, f) for s, (n, c, a, f) in enumerate([
-    (3, 0, 0.5, "split"), (5, 1, 0.5, "split"), (6, 2, 0.5, "left"), (8, 2, 0.3, "split"),
-    (12, 3, 0.5, "split"), (16, 0, 0.5, "left"), (9, 1, 1.0, "split"), (20, 2, 0.5, "split"),
-])]
+CASES = [
+    (s, n, c, a, f)
+    for s, (n, c, a, f) in enumerate(
+        [
+            (3, 0, 0.5, "split"),
+            (5, 1, 0.5, "split"),
+            (6, 2, 0.5, "left"),
+            (8, 2, 0.3, "split"),
+            (12, 3, 0.5, "split"),
+            (16, 0, 0.5, "left"),
+            (9, 1, 1.0, "split"),
+            (20, 2, 0.5, "split"),
+        ]
+    )
+]
 
 
 @pytest.mark.parametrize(("seed", "size", "constraints", "alpha", "forcing"), CASES)
@@ -135,7 +148,9 @@ def test_unforced_step_is_symplectic(seed: int) -> None:
 
 
 def test_printed_numbers_of_the_pendulum() -> None:
-    model = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    model = da.Model(
+        [da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")]
+    )
     system = da.System(da.MidpointVI(model, 0.1, forcing="left"), steps=1)
     A, B = system.linearize([0.2, 0.5], [0.8])
     np.testing.assert_allclose(A, [[0.95333434, 0.09766672], [-0.93331323, 0.95333434]], atol=5e-9)
@@ -170,7 +185,9 @@ def test_trajectory_and_threads_agree() -> None:
     long = da.System(system.vi, steps=40)
     U = np.tile(u, (40, 1))
     X = long.simulate(x, U)
-    for one, two in zip(long.linearize_trajectory(X, U, threads=1), long.linearize_trajectory(X, U, threads=2), strict=True):
+    for one, two in zip(
+        long.linearize_trajectory(X, U, threads=1), long.linearize_trajectory(X, U, threads=2), strict=True
+    ):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
     A, _ = long.linearize_trajectory(X, U)
     np.testing.assert_allclose(A[7], long.linearize(X[7], U[7], 7)[0], rtol=1e-9, atol=1e-10)

@@ -233,7 +233,11 @@ class MidpointVI:
         q, p = self._checked(start)
         dt = self._steps(steps, time)
         n = len(dt)
-        t: Array = start.t + (self.dt * np.arange(n + 1, dtype=np.float64) if isinstance(self.dt, float) else np.concatenate([[0.0], np.cumsum(dt)]))
+        t: Array = start.t + (
+            self.dt * np.arange(n + 1, dtype=np.float64)
+            if isinstance(self.dt, float)
+            else np.concatenate([[0.0], np.cumsum(dt)])
+        )
         if callable(u) and _takes_state(u):
             return self._with_policy(start, dt, t, u, kinematic, every)
         inputs = _series(u, t[:-1], n, model.nu, "u")
@@ -428,7 +432,9 @@ def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | 
     if callable(value):
         if not width:
             raise ValueError(f"{what} is given, but the model has none")
-        value = np.array([np.broadcast_to(np.asarray(value(x), dtype=float), (width,)) for x in t]).reshape(steps, width)
+        value = np.array([np.broadcast_to(np.asarray(value(x), dtype=float), (width,)) for x in t]).reshape(
+            steps, width
+        )
     out = floats(value, what)
     if out.ndim == 1 and out.shape == (width,) and not (width == steps == 1):
         out = np.tile(out, (steps, 1))

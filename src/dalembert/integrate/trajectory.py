@@ -30,7 +30,9 @@ class State:
     lam: Array
 
     def __repr__(self) -> str:
-        return f"State(t={self.t:g}, q={np.array2string(self.q, precision=6)}, p={np.array2string(self.p, precision=6)})"
+        return (
+            f"State(t={self.t:g}, q={np.array2string(self.q, precision=6)}, p={np.array2string(self.p, precision=6)})"
+        )
 
 
 def _no_rows(columns: int) -> Array:
@@ -124,7 +126,9 @@ class Trajectory:
     def __repr__(self) -> str:
         m = self.model
         span = f"t = {self.t[0]:g} ... {self.t[-1]:g}" if len(self.t) else "empty"
-        lines = [f"Trajectory of {m.name!r}: {self.steps} steps, {span}" + (" (interrupted)" if self.interrupted else "")]
+        lines = [
+            f"Trajectory of {m.name!r}: {self.steps} steps, {span}" + (" (interrupted)" if self.interrupted else "")
+        ]
         for i, name in enumerate(m.variables[:12]):
             x = self.q[:, i]
             lines.append(f"  {name:<16} {x[0]: .6g} ... {x[-1]: .6g}   in [{x.min():.6g}, {x.max():.6g}]")
@@ -246,7 +250,11 @@ def _load_csv(path: Path, model: Model | None) -> Trajectory:
     column = {n: table[:, i] for i, n in enumerate(head)}
 
     def pick(names: list[str]) -> Array:
-        return np.column_stack([column.get(n, np.full(len(table), np.nan)) for n in names]) if names else np.zeros((len(table), 0))
+        return (
+            np.column_stack([column.get(n, np.full(len(table), np.nan)) for n in names])
+            if names
+            else np.zeros((len(table), 0))
+        )
 
     q = pick(list(model.variables))
     steps = len(table) - 1
@@ -262,6 +270,8 @@ def _load_csv(path: Path, model: Model | None) -> Trajectory:
     )
 
 
-def from_arrays(vi: MidpointVI, t: Array, q: Array, p: Array, u: Array, rho: Array, lam: Array, **rest: Any) -> Trajectory:
+def from_arrays(
+    vi: MidpointVI, t: Array, q: Array, p: Array, u: Array, rho: Array, lam: Array, **rest: Any
+) -> Trajectory:
     """Trajectory of an integrator's arrays, with its alpha."""
     return Trajectory(vi.model, t, q, p, u, rho, lam, alpha=vi.alpha, **rest)

@@ -228,7 +228,9 @@ class _Compiler:
 
     # ---- elements
 
-    def _element(self, kind: int, variables: list[int], joints: list[int], flags: list[int], **fields: Any) -> dict[str, Any]:
+    def _element(
+        self, kind: int, variables: list[int], joints: list[int], flags: list[int], **fields: Any
+    ) -> dict[str, Any]:
         n = len(variables)
         self.max_local = max(self.max_local, n)
         start, pair = len(self.local_q), len(self.anc)
@@ -307,7 +309,12 @@ class _Compiler:
         tape = [self._tape(d.value), self._tape(d.first), self._tape(d.second)]
         element = self._plain(kind, [model.index(v) for v in d.variables], tape=tape)
         if kind == TAPE_FORCE:
-            element |= {"nrow": len(d.rows), "rows": len(self.local_q), "nin": len(d.inputs), "in0": len(self.tape_inputs)}
+            element |= {
+                "nrow": len(d.rows),
+                "rows": len(self.local_q),
+                "nin": len(d.inputs),
+                "in0": len(self.tape_inputs),
+            }
             self.local_q += [model.index(v) for v in d.rows]
             self.local_joint += [0] * len(d.rows)
             self.path_flag += [0] * len(d.rows)
@@ -410,6 +417,7 @@ class _Compiler:
             kpath.append(path)
             kparent.append(path[-1] if path else -1)
             kdepth.append(len(path))
+
         def cliques(found: list[dict[str, Any]]) -> list[list[int]]:
             out = []
             for e in found:
@@ -417,6 +425,7 @@ class _Compiler:
                 rows = self.local_q[e["rows"] : e["rows"] + e["nrow"]] if e["nrow"] else []
                 out.append(sorted({*local, *rows}))
             return out
+
         # elimination tree of the union pattern, leaves (large indices) first
         lower: list[set[int]] = [set(p) for p in kpath]
         for clique in cliques(elements):
