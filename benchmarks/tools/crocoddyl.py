@@ -67,7 +67,7 @@ def optimize(machine: str, size: int, problem: dict[str, Any], solver: str = "FD
     x0 = np.concatenate([problem["start"], np.zeros(n)])
     shooting = crocoddyl.ShootingProblem(x0, [running] * N, final)
     shooting.nthreads = 1
-    us = [np.zeros(n)] * N
+    us = [np.array(problem["guess"], dtype=float)] * N
     xs = list(shooting.rollout(us))
     search = getattr(crocoddyl, f"Solver{solver}")(shooting)
     search.th_stop = 1e-9

@@ -75,6 +75,14 @@ def violation(machine: str, size: int, q: Any) -> float:
     return float(np.abs(da.constraints(vi.model, x)).max())
 
 
+def holding_forces(machine: str, size: int, q: Any) -> list[float]:
+    """Forces in the order of the links that hold a configuration against gravity."""
+    vi, _, order = _vi(machine, size, 0.01)
+    x = np.empty(len(order))
+    x[order] = q
+    return [float(f) for f in da.potential_gradient(vi.model, x)[order]]
+
+
 # ---- derivatives of a step
 
 
@@ -227,7 +235,9 @@ def optimize(machine: str, size: int, problem: dict[str, Any]) -> Case:
         (np.tile(states(problem["goal"]), (N + 1, 1)), np.zeros((N, n))),
         Q=dt * weights(*problem["running"]), R=dt * np.diag(forces), Qf=weights(*problem["final"]),
     )  # fmt: skip
-    U = np.zeros((N, n))
+    guess = np.empty(n)
+    guess[[model.inputs.index(f"u.{link.name}") for link in m.links]] = problem["guess"]
+    U = np.tile(guess, (N, 1))
     X = system.simulate(states(problem["start"]), U)
 
     def run() -> Any:
