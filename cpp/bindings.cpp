@@ -749,6 +749,7 @@ NB_MODULE(_core, m) {
         double t0 = cpu_seconds();
         for (int i = 0; i < repeats; ++i) {
           if (what == "first") k.first(s, x.data(), v.data(), a.data(), b.data());
+          else if (what == "generators") k.generators(s, x.data(), v.data());
           else if (what == "second") k.second(s, x.data(), v.data(), a.data(), b.data(), d.data());
           else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a.data(), b.data(), d.data());
           else if (what == "linearize") k.linearize(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, a.data(), b.data());

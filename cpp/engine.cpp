@@ -109,6 +109,14 @@ static void second(Scratch* s, const double* q, const double* v, double* qq, dou
   potentials_second(w, w.q, kContinuous, E);
 }
 
+static void generators_at(Scratch* s, const double* q, const double* v) {
+  Work<double>& w = at(s, q, v, nullptr);
+  poses(w, w.q, w.mid);
+  gradient(w);
+  composites(w, false);
+  generators(w, kContinuous);
+}
+
 static void third(Scratch* s, const double* q, const double* v, const double* dq, const double* dv, double* qq, double* qv, double* vv) {
   Work<double>& w = at(s, q, v, nullptr);
   poses(w, w.q, w.mid);
@@ -118,7 +126,7 @@ static void third(Scratch* s, const double* q, const double* v, const double* dq
   copy(w.dq, dq, w.M->nq);
   copy(w.dv, dv, w.M->nq);
   Hessian<double> E = {qq, qv, vv};
-  third(w, kContinuous, E);
+  third(w, kContinuous, E, w.M->potentials.empty());
   potentials_third(w, w.q, kContinuous, E);
 }
 
@@ -531,7 +539,7 @@ static double condition(Scratch* s, const Options& opt, double dt, const double*
 
 extern const KernelTable table;
 const KernelTable table = {
-    DAL_NAME(DALEMBERT_ARCH), kWidth, make, drop, frames, energy, first, second, third, potential_all, constraints, constraint_second, constraint_third_at,
+    DAL_NAME(DALEMBERT_ARCH), kWidth, make, drop, frames, energy, first, generators_at, second, third, potential_all, constraints, constraint_second, constraint_third_at,
     force_at, force_first, force_second_at, momentum, twists, acceleration_at, acceleration_first_at, acceleration_second, velocity,
     step_once, rollout, rollout_lanes, linearize, derivatives, adjoint_at, second_order, condition,
     riccati, riccati_workspace, riccati_rollout, ekf_batch,

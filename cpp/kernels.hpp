@@ -42,6 +42,8 @@ struct KernelTable {
   void (*frames)(Scratch*, const double* q, double* poses);                    // (nf, 4, 4)
   void (*energy)(Scratch*, const double* q, const double* v, double* kinetic, double* potential);
   void (*first)(Scratch*, const double* q, const double* v, double* Lq, double* Lv);
+  void (*generators)(Scratch*, const double* q, const double* v);              // what second derivatives are made of; for timing
+  // second and third write only the entries that can differ from zero: the arrays must come in as zeros
   void (*second)(Scratch*, const double* q, const double* v, double* qq, double* qv, double* vv);
   void (*third)(Scratch*, const double* q, const double* v, const double* dq, const double* dv, double* qq, double* qv, double* vv);
   void (*potential)(Scratch*, const double* q, double* value, double* grad, double* hess);

@@ -252,8 +252,9 @@ template <class T> void second(Work<T>& w, const Hessian<T>& E) {
   }
 }
 
-// third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators().
-template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E) {
+// third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators(). `zeroed`: E is zero
+// outside of the ancestor pairs already.
+template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E, bool zeroed = false) {
   const ModelData& M = *w.M;
   int stride = padded(M.nm + 1);
   T gz = T(M.gz);
@@ -292,7 +293,7 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     right_generator(w.dQ1 + 8 * j, w.dF[j], w.dG[j], s.a1, s.b1);
     right_generator(w.dQ2 + 8 * j, w.dF[j], w.dG[j], s.a2, s.b2);
   }
-  clear(M, E);
+  if (!zeroed) clear(M, E);
   T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
   for (int d = 0; d < M.nm; ++d) {
     int n = M.joints[d].depth_all;
