@@ -113,7 +113,8 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 COLOURS = {
-    "dalembert": "#c1272d", "dalembert plain": "#e79a9d", "mujoco": "#1f77b4", "drake": "#2ca02c", "pinocchio": "#9467bd",
+    "dalembert": "#c1272d", "dalembert plain": "#e79a9d", "dalembert at 1e-10": "#d9666b",
+    "dalembert plain at 1e-10": "#e79a9d", "mujoco": "#1f77b4", "drake": "#2ca02c", "pinocchio": "#9467bd",
     "exudyn": "#ff7f0e", "dart": "#8c564b", "bullet": "#7f7f7f",
 }  # fmt: skip
 
@@ -147,7 +148,8 @@ def figure(results: dict[str, Any], path: Path) -> None:
             )  # fmt: skip
         axis.set(xlabel=x, ylabel="largest error (rad)", title=title)
         axis.grid(alpha=0.25)
-        axis.legend(fontsize=7)
+        if axis.lines:
+            axis.legend(fontsize=7)
 
     curve(axes[0, 0], "error at t = 1 s, N = 2", "CPU time (s)", "two-link pendulum, 1 s")
     curve(axes[0, 1], "error at t = 1 s, N = 8", "CPU time (s)", "eight-link pendulum, 1 s")
