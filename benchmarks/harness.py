@@ -153,7 +153,7 @@ class Bench:
 
     def row(self, scenario: str, what: str, e: Entry, *, per: float = 1.0, unit: str = "s", **facts: Any) -> None:
         """Keep a measurement: its time divided by `per`, in the unit, with facts beside it."""
-        scale = {"s": 1.0, "ms": 1e3, "us": 1e6}[unit] / per
+        scale = {"s": 1.0, "ms": 1e3, "us": 1e6, "x": 1.0}[unit] / per
         low, high = e.quartiles
         self.rows.append(
             {

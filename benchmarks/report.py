@@ -171,8 +171,9 @@ def figure(results: dict[str, Any], path: Path) -> None:
         )  # fmt: skip
     axis.set(xlabel="links", ylabel="time per step (µs)", title="N-link pendulum, dt = 0.01 s")
     axis.set_xticks([1, 2, 4, 8, 16, 32, 64, 128], labels=["1", "2", "4", "8", "16", "32", "64", "128"])
+    axis.set_ylim(top=5e5)
     axis.grid(alpha=0.25)
-    axis.legend(fontsize=7, ncols=2)
+    axis.legend(fontsize=7, ncols=3, loc="upper left")
     fig.savefig(path, dpi=130)
     plt.close(fig)
 

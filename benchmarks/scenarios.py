@@ -195,6 +195,7 @@ def pendulum(bench: Bench) -> None:
                     name,
                     f"RK4 is ahead, N = {n}",
                     Entry("pinocchio", "time of dalembert over that of RK4 at 1e-4", "", {}, [rk4[1] / rk4[0]]),
+                    unit="x",
                 )
 
 
@@ -291,7 +292,7 @@ def scissor(bench: Bench) -> None:
 
     # 1000 s at dt = 0.01
     long = 2.0 if bench.quick else 1000.0
-    # the slowest ones are left out: Drake has lost the motion after 10 s already, Exudyn damps it with 0.9
+    # left out for their length: at 15 to 20 times the cost of a step these two cannot be the cheaper ones
     skip = () if bench.quick else ("drake SAP", "exudyn alpha 0.9")
     kept: dict[str, tuple[float, float]] = {}
     for e in bench.measure(
@@ -372,14 +373,15 @@ def closed_chain(bench: Bench) -> None:
 def linearization(bench: Bench) -> None:
     """Exact A, B of a step beside finite differences and derivatives of the continuous dynamics."""
     name = "4 Linearization"
-    r = 3 if bench.quick else 200
+    short = 3 if bench.quick else 3000  # repeats of a call of some microseconds
     cases = (("n_link", 2),) if bench.quick else (("n_link", 8), ("n_link", 32), ("tree", 4))
     for machine, size in cases:
         label = f"N = {size}" if machine == "n_link" else f"tree of {getattr(machines, machine)(size).n}"
-        small = max(2, r // 20)
+        r = max(3, short // (1 if size == 8 else 8))
+        small = 2 if bench.quick else 20
         it = {"machine": machine, "size": size}
         fd = {**it, "dt": 0.01, "repeats": small}
-        continuous = {**it, "what": "aba_derivatives", "repeats": 10 * r}
+        continuous = {**it, "what": "aba_derivatives", "repeats": r}
         entries = [
             Entry("dalembert", "dalembert A, B (kernel)", "kernel", {**it, "what": "linearize", "repeats": r}),
             Entry("dalembert", "dalembert A, B along a trajectory", "linearize", {**it, "steps": 20}),
@@ -454,13 +456,13 @@ def second_order(bench: Bench) -> None:
     jobs = {
         "step": (Entry("dalembert", "dalembert", "step", {**puppet, "repeats": count}), count, 1400.0, 50.0),
         "first order": (
-            Entry("dalembert", "dalembert", "kernel", {**puppet, "what": "linearize", "repeats": r}), 1, 660.0, 30.0,
+            Entry("dalembert", "dalembert", "kernel", {**puppet, "what": "linearize", "repeats": 10 * r}), 1, 660.0, 30.0,
         ),
         "second order": (
-            Entry("dalembert", "dalembert", "kernel", {**puppet, "what": "second_order", "repeats": r}), 1, 24900.0, 500.0,
+            Entry("dalembert", "dalembert", "kernel", {**puppet, "what": "second_order", "repeats": 5 * r}), 1, 24900.0, 500.0,
         ),
     }  # fmt: skip
-    bench.measure([job[0] for job in jobs.values()])
+    bench.measure([job[0] for job in jobs.values()], rounds=9)
     for what, (e, per, trep, target) in jobs.items():
         bench.row(name, f"marionette, {what}", e, per=per, unit="us")
         bench.recorded(name, f"marionette, {what}", "trep", trep, "us", "recorded elsewhere")
@@ -473,8 +475,8 @@ def second_order(bench: Bench) -> None:
             )
 
     # single kernels against n: where the time of a step goes
+    counts = {"first": 2 * r, "second": 2 * r, "third": r, "linearize": r // 5 + 1, "second_order": r // 5 + 1}
     for n in (2,) if bench.quick else (1, 2, 4, 8, 16, 32, 64, 128):
-        repeats = max(5, 20 * r // n)
         entries = [
             Entry(
                 "dalembert",
@@ -482,7 +484,7 @@ def second_order(bench: Bench) -> None:
                 "kernel",
                 {"what": what, "machine": "n_link", "size": n, "repeats": repeats},
             )
-            for what in ("first", "second", "third", "linearize", "second_order")
+            for what, repeats in ((what, max(least, 40 * r // n)) for what, least in counts.items())
         ]
         for e in bench.measure(entries, rounds=3, budget=0.5):
             bench.row(name, f"kernels, N = {n}", e, unit="us")
@@ -613,7 +615,8 @@ IMPORTS = {
 def housekeeping(bench: Bench) -> None:
     """Import time, memory after import, time to build a model of 32 links."""
     name = "10 Import, build, memory"
-    report = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    # not ru_maxrss: that one remembers the process it was forked from
+    report = "print([x.split()[1] for x in open('/proc/self/status') if x.startswith('VmHWM')][0])"
     path = os.pathsep.join(p for p in sys.path if p)
 
     def once(code: str) -> tuple[float, float]:

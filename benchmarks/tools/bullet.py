@@ -25,7 +25,7 @@ def _world(m: machines.Machine, dt: float) -> tuple[int, int, list[int]]:
     file = Path(tempfile.mkdtemp(prefix="bench")) / "machine.urdf"
     file.write_text(machines.to_urdf(m))
     pb.setGravity(0, 0, -machines.GRAVITY)
-    # more iterations cost more than the shorter steps that they would save
+    # 200 iterations were tried: at equal time, shorter steps gain more
     pb.setPhysicsEngineParameter(
         fixedTimeStep=dt, numSubSteps=0, numSolverIterations=50, solverResidualThreshold=0.0, erp=0.8, globalCFM=0.0
     )

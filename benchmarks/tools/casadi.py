@@ -28,8 +28,9 @@ def two_link(steps: int, solver: str) -> Case:
     """Midpoint rule, torques constant over a step; straight line as first guess.
 
     For IPOPT the unknowns are q, p and u. For fatrop, which knows only explicit dynamics, the states are (q, p), the controls
-    (u, v): q' = q + h v, p' = D2 Ld + h/2 u, with the path equation p = -D1 Ld - h/2 u. Other variants tried (momenta
-    eliminated, momenta of the straight line as guess) need two to ten times as many iterations.
+    (u, v): q' = q + h v, p' = D2 Ld + h/2 u, with the path equation p = -D1 Ld - h/2 u. Of the variants tried (momenta
+    eliminated; momenta of the straight line as guess; y instead of v) these need the fewest iterations, but at N = 512 they
+    end in worse local minima; some of the slower ones find the best.
     """
     N = steps
     h = 1.0 / N
