@@ -139,13 +139,16 @@ def test_pendulum_energy_has_no_drift_over_5000_s() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("q0", [[0.5, 0.3], [1.5, 1.0]])
 def test_two_link_energy_has_no_drift_over_a_million_steps(q0: list[float]) -> None:
-    """Regular and chaotic motion: the mean moves by less than 1e-6 of the span of potential energy (hanging to upright)."""
+    """Regular and chaotic motion: the mean moves by less than 1e-6 of the span of potential energy (hanging to upright), and little
+    beside the error's own oscillation (measured 6e-5 and 6e-4 of it: means of finite records)."""
     model = da.models.n_link(2)
     vi = da.MidpointVI(model, 0.01)
     energy = vi.simulate(vi.state(q=q0), steps=1_000_000).step_energy()
     span = da.potential_energy(model, [np.pi, 0.0]) - da.potential_energy(model, [0.0, 0.0])
     half = len(energy) // 2
-    assert abs(energy[half:].mean() - energy[:half].mean()) < 1e-6 * span
+    drift = abs(energy[half:].mean() - energy[:half].mean())
+    assert drift < 1e-6 * span
+    assert drift < 2e-3 * np.ptp(energy)
 
 
 def test_momenta_of_coordinate_symmetries_are_exact() -> None:
