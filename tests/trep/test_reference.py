@@ -1,6 +1,12 @@
-"""The reference numbers, made by scripts of the same calls, through the layer."""
+"""The reference numbers, made by scripts of the same calls, through the layer, to 1e-8.
+
+trep ended a step at a residual of 1e-10, the layer at rounding: one step differs by up to 1e-10, a rollout by up to 1e-9 (relative to
+its largest number). More remains only where an iteration or chaos amplifies that: there the layer with trep's stop (`stopped.py`)
+gives the recorded numbers. Bounds above 1e-8 say in their tests how large the difference is and why.
+"""
 
 from itertools import pairwise
+from math import cos, sin
 
 import numpy as np
 import pytest
@@ -8,6 +14,7 @@ import pytest
 import dalembert.trep as trep
 from dalembert.trep import discopt
 
+from .stopped import Stepwise, Stopped
 from .systems import chain3d, closed_chain, links, marionette, pendulum, place, read, scissor, walk
 
 
@@ -29,34 +36,55 @@ def test_pendulum_step_and_derivatives():
     assert mvi.step(d["setup"]["dt"], [d["setup"]["uk"]]) <= 3
     assert close(mvi.q2[0], d["q2_analytic"], 1e-13)
     assert close(mvi.p2[0], d["p2_analytic"], 1e-13)
+    assert close(mvi.q2[0], d["q2"], 1e-12)
+    assert close(mvi.p2[0], d["p2"], 1e-12)
+    dt, qq, vv = d["setup"]["dt"], mvi.system.L_dqdq()[0, 0], mvi.system.L_ddqddq()[0, 0]  # at the midpoint
+    assert close(dt / 4 * qq + vv / dt, d["D1D1Ld"], 1e-12)
+    assert close(dt / 4 * qq - vv / dt, d["D2D1Ld"], 1e-12)
     for out in ("q2", "p2"):
         for by in ("dq1", "dp1", "du1", "dq1dq1", "dq1dp1", "dq1du1", "dp1dp1", "dp1du1", "du1du1"):
             name = f"{out}_{by}"
             assert close(float(np.ravel(getattr(mvi, name)())[0]), d[name], 1e-11), name
     dsys = discopt.DSystem(mvi, [0, 0.1])
     dsys.set([0.2, 0.5], [0.8], 0)
-    assert close(dsys.fdx(), d["A"])
-    assert close(dsys.fdu(), d["B"])
-    z = np.array([1.0, 0.0])
-    hessian = np.block([[dsys.fdxdx(z), dsys.fdxdu(z)], [dsys.fdxdu(z).T, dsys.fdudu(z)]])
-    assert close(hessian, d["d2q"], 1e-10)
+    A, B = dsys.fdx(), dsys.fdu()
+    assert close(A, d["A"], 1e-12)
+    assert close(B, d["B"], 1e-12)
+    C = np.hstack([B, A @ B])
+    assert close(C, d["C"], 1e-12)
+    assert np.linalg.matrix_rank(C) == d["rank_C"]
+    for z, key in zip(np.eye(2), ("d2q", "d2p"), strict=True):
+        hessian = np.block([[dsys.fdxdx(z), dsys.fdxdu(z)], [dsys.fdxdu(z).T, dsys.fdudu(z)]])
+        assert close(hessian, d[key], 1e-11), key
     assert max(dsys.check_fdx([0.2, 0.5], [0.8], 0)[0], dsys.check_fdu([0.2, 0.5], [0.8], 0)[0]) < 1e-8
     assert max(f([0.2, 0.5], [0.8], 0)[0] for f in (dsys.check_fdxdx, dsys.check_fdxdu, dsys.check_fdudu)) < 1e-7
 
 
+def test_pendulum_with_the_stop_of_trep():
+    d = read("pendulum.json")
+    mvi = Stopped(pendulum())
+    mvi.initialize_from_state(0, [d["setup"]["qk"]], [d["setup"]["pk"]])
+    assert mvi.step(d["setup"]["dt"], [d["setup"]["uk"]]) == d["newton_iterations"]
+    assert close([mvi.q2[0], mvi.p2[0]], [d["q2"], d["p2"]], 1e-15)
+
+
 def test_closed_loop_pendulum():
+    """trep's steps miss the exact ones by up to 1e-10 here, the rollouts differ by 7e-10."""
     d = read("pendulum_closed_loop.json")
     X, U = np.array(d["Xopt"]), np.array(d["Uopt"])
     dsys = discopt.DSystem(trep.MidpointVI(pendulum()), 0.1 * np.arange(101))
+    assert close(dsys.calc_feedback_controller(X, U), d["K"], 1e-11)
     opened, _ = dsys.project(np.vstack([[[1.0, 1.0]], X[1:]]), U, np.zeros((100, 1, 2)))
-    assert close(opened, d["X_open"], 1e-7)
+    assert close(opened, d["X_open"])
+    assert close(np.abs(opened[-1] - X[-1]).max(), d["final_error_open"])
     # the projection starts at its curve: the first input holds the feedback on the first error
     start, first, K = X.copy(), U.copy(), np.array(d["K"])
     start[0] = 1.0
     first[0] -= K[0] @ (start[0] - X[0])
     closed, inputs = dsys.project(start, first, K)
-    assert close(closed, d["X_closed"], 1e-7)
-    assert close(inputs, d["U_closed"], 1e-7)
+    assert close(closed, d["X_closed"])
+    assert close(inputs, d["U_closed"])
+    assert close(np.abs(closed[-1] - X[-1]).max(), d["final_error_closed"])
 
 
 # ---- simulations
@@ -74,30 +102,84 @@ def test_closed_chain():
         q.append(mvi.q2)
         p.append(mvi.p2)
         lam.append(mvi.lambda1)
-        assert np.abs(mvi.calc_f()).max() < 1e-10
+        assert np.abs(mvi.calc_f()).max() < 1e-11
+        assert np.abs(mvi.calc_f()[7:]).max() < d["max_abs_h"]
     assert close(q, d["q_first_101"])
     assert close(p, d["p_first_101"])
     assert close(lam, d["lambda_first_100"])
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 8, 16])
+def chain_energies(mvi, steps, change=0.0):
+    """Energies at the midpoints of the closed chain's first steps, and the angles after them."""
+    d = read("closed_chain.json")
+    mvi.initialize_from_configs(0.0, d["q0"], 0.01, d["q0"])
+    mvi.p2 = mvi.p2 * (1 + change)
+    energies, angles = [], []
+    for k in range(steps):
+        mvi.step(0.01 * (k + 2))
+        energies.append(mvi.system.total_energy())
+        angles.append(mvi.q2)
+    return np.array(energies), np.array(angles)
+
+
+def test_closed_chain_energy():
+    """The least energy of the 120 s comes after 18 s, when trep's 1e-10 per step have grown to 1.2e-6 J, 1.2e-8 of the energy."""
+    d = read("closed_chain.json")
+    system = closed_chain()
+    system.set_state(d["q0"], np.zeros(7))
+    assert close(system.total_energy(), d["E_initial"], 1e-14)
+    energies, _ = chain_energies(trep.MidpointVI(system), 2000)
+    assert energies.argmin() == 1793
+    assert close(energies.min(), d["E_mid"]["min"], 2e-8)
+    # with trep's stop the start agrees to 1e-12, the least energy to 1e-10
+    mvi = Stopped(closed_chain())
+    energies, angles = chain_energies(mvi, 1900)
+    assert close(angles[:100], d["q_first_101"][1:], 1e-12)
+    assert close(energies.min(), d["E_mid"]["min"], 1e-9)
+
+
+@pytest.mark.slow
+def test_closed_chain_is_chaotic():
+    """Why mean, median and largest energy over 120 s are compared to no digits: a change by one rounding is a radian after 47 s."""
+    d = read("closed_chain.json")["E_mid"]
+    runs = [chain_energies(trep.MidpointVI(closed_chain()), d["n"], change) for change in (0.0, 1e-15)]
+    apart = np.abs(runs[1][1] - runs[0][1]).max(axis=1)
+    assert apart[1500] < 1e-8
+    assert apart[5000] > 0.1
+    assert abs(runs[1][0].mean() - runs[0][0].mean()) > 1e-4
+    for energies, _ in runs:
+        assert abs(energies.min() - d["min"]) < 1e-5
+        assert max(abs(energies.mean() - d["mean"]), abs(np.median(energies) - d["median"])) < 0.05
+        assert abs(energies.max() - d["max"]) < 0.2
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32])
 def test_links(n):
     d = read("nlink.json")[str(n)]
-    mvi = trep.MidpointVI(links(n))
+    system = links(n)
+    mvi = trep.MidpointVI(system)
     q0 = np.zeros(n)
     q0[0] = np.pi / 4
     mvi.initialize_from_configs(0.0, q0, 0.01, q0)
     q, p = [mvi.q2], [mvi.p2]
-    for k in range(100):
+    for k in range(2000):
         mvi.step(0.01 * (k + 2))
-        if k % 10 == 9:
+        if k % 10 == 9 and k < 100:
             q.append(mvi.q2)
             p.append(mvi.p2)
-    assert close(q, d["q_first100"])
-    assert close(p, d["p_first100"])
+    if n == 32:
+        assert close(q[-1], d["q_at_100"])
+        assert close(p[-1], d["p_at_100"])
+    else:
+        assert close(q, d["q_first100"])
+        assert close(p, d["p_first100"])
+    # after 20 s the angles of a chaotic chain are any, but not the energy
+    assert close(system.total_energy(), d["E_mid_last"])
 
 
-def test_scissor_lift():
+@pytest.mark.parametrize("dt", [0.02, 0.01, 0.005, 0.0025])
+def test_scissor_lift(dt):
+    """The motion, and its error against the exact one, which falls with dt^2; at 0.0025 trep did not converge."""
     d = read("scissor.json")
     system = scissor(d["segments"])
     assert [q.name for q in system.configs] == d["config_names"]
@@ -106,27 +188,40 @@ def test_scissor_lift():
     mvi = trep.MidpointVI(system)
     mvi.initialize_from_state(0.0, d["q0"], np.zeros(11))
     theta = [mvi.q2[1]]
-    for k in range(300):
-        mvi.step(0.01 * (k + 1))
+    for k in range(round(10 / dt)):
+        mvi.step(dt * (k + 1))
         theta.append(mvi.q2[1])
-    assert close(theta, d["theta"][:301])
+    if dt == d["dt"]:
+        assert close(theta, d["theta"])
+        assert close(mvi.q2, d["q_final"])
+        assert close(mvi.p2, d["p_final"])
+    exact, ratio = np.array(d["theta_exact"]), dt / d["dt"]
+    found, exact = (theta, exact[:: round(ratio)]) if ratio > 1 else (theta[:: round(1 / ratio)], exact)
+    error, errors = np.abs(found - exact).max(), dict(d["convergence_dt_maxerr"])
+    if dt > 0.0025:
+        assert close(error, errors[dt])
+        assert dt != d["dt"] or close(error, d["max_err"])
+    else:
+        assert "ConvergenceError" in errors[dt]
+        assert error < 0.26 * errors[2 * dt]
 
 
 @pytest.fixture(scope="module")
 def walking():
-    """The marionette's walk through the layer: system, integrator, X, U, multipliers."""
+    """The marionette's walk through the layer: system, integrator, q, p, v, multipliers, times."""
     puppet = marionette()
     q0 = puppet.q
     mvi = trep.MidpointVI(puppet)
     mvi.initialize_from_configs(0.0, q0, 0.01, q0)
-    q, p, v, lam = [mvi.q2], [mvi.p2], [mvi.v2], []
-    for k in range(201):
-        mvi.step(0.01 * (k + 2), (), walk(puppet, q0[22:], mvi.t1))
+    q, p, v, lam, t = [mvi.q2], [mvi.p2], [mvi.v2], [], [mvi.t2]
+    for _ in range(201):
+        mvi.step(mvi.t2 + 0.01, (), walk(puppet, q0[22:], mvi.t1))
+        t.append(mvi.t2)
         q.append(mvi.q2)
         p.append(mvi.p2)
         v.append(mvi.v2)
         lam.append(mvi.lambda1)
-    return puppet, mvi, np.array(q), np.array(p), np.array(v), np.array(lam)
+    return puppet, mvi, np.array(q), np.array(p), np.array(v), np.array(lam), np.array(t)
 
 
 def test_marionette_is_the_reference_model():
@@ -146,18 +241,26 @@ def test_marionette_is_the_reference_model():
         names = (constraint.name, constraint.frame1.name, constraint.frame2.name, constraint.config.name)
         assert names == (row["name"], row["frame1"], row["frame2"], row["length_config"])
         assert abs(constraint.get_actual_distance() - row["distance_at_q0"]) < 1e-14
+        assert abs(constraint.h() - row["h_at_q0"]) < 1e-14
+    (damping,), (gravity,) = puppet.forces, puppet.potentials
+    wanted = d["damping"]["coefficients"]
+    assert {q.name: damping.get_damping_coefficient(q) for q in puppet.dyn_configs} == wanted
+    assert list(gravity.gravity) == d["gravity"]
 
 
 def test_marionette_simulation(walking):
     d = np.load(place("marionette_sim.npz"))
-    _, _, q, p, v, lam = walking
+    puppet, _, q, p, v, lam, t = walking
+    assert [x.name for x in puppet.configs] == list(d["q_names"])
+    assert [x.name for x in puppet.constraints] == list(d["constraint_names"])
+    assert close(t, d["t"], 1e-14)
     for found, key in ((q, "q"), (p, "p"), (v, "v"), (lam, "lam")):
         assert close(found, d[key]), key
 
 
 def test_marionette_linearization(walking):
     d = np.load(place("marionette_linear.npz"))
-    _, mvi, q, p, v, _ = walking
+    _, mvi, q, p, v, _, _ = walking
     dsys = discopt.DSystem(mvi, 0.01 * np.arange(1, 203))
     X, U = dsys.build_trajectory(q, p, v, rho=q[1:, 22:])
     A, B = dsys.linearize_trajectory(X, U)
@@ -253,6 +356,7 @@ def test_frames_of_a_chain_in_space():
     a, _, b, e = c
     assert close(tip.g_dqdqdq(a, b, e), d["g_dqdqdq_0123"], 1e-13)
     assert close(tip.vb_ddqdqdq(a, b, e), d["vb_ddqdqdq"], 1e-13)
+    assert close(tip.vb_dqdqdq(a, b, e), d["vb_dqdqdq"], 1e-13)
 
 
 def test_frame_derivatives_to_the_fourth():
@@ -300,7 +404,7 @@ def test_wrenches(kind):
     assert close([[[force.f_dqdq(q, a, b) for b in c] for a in c] for q in c], d["f_dqdq"])
     assert close([[[force.f_dudq(q, a, b) for b in c] for a in u] for q in c], d["f_dudq"])
     assert close(system.f(), d["ddq"])
-    assert force.validate_f_dq()
+    assert force.validate_f_dq() == d["validate_f_dq"]
 
 
 # ---- optimization
@@ -328,59 +432,131 @@ class Recorder(discopt.DOptimizerMonitor):
         self.rows.append([*self.row, None])
 
 
-def same_history(found, wanted, bound=1e-8):
-    """The same methods and numbers of reductions, costs and slopes within a bound; the last cost always to 1e-9."""
+def departure(found, wanted):
+    """Differences of costs, and of slopes, after the same methods and numbers of reductions; (2, rows).
+
+    Relative to the cost, and for slopes to the larger of cost and slope: a slope is the change of the cost to first order.
+    """
     for a, b in zip(found, wanted, strict=True):
         assert (a[0], a[1], a[4]) == (b[0], b[1], b[4])
-        assert abs(a[2] - b[2]) <= bound * abs(b[2])
-        assert abs(a[3] - b[3]) <= max(100 * bound * abs(b[3]), 1e-7)
-    return abs(found[-1][2] - wanted[-1][2]) <= 1e-9 * abs(wanted[-1][2])
+    pairs = list(zip(found, wanted, strict=True))
+    costs = [abs(a[2] - b[2]) / abs(b[2]) for a, b in pairs]
+    return np.array([costs, [abs(a[3] - b[3]) / max(abs(b[2]), abs(b[3])) for a, b in pairs]])
 
 
-def test_swing_up_history():
+class Steepest(discopt.DOptimizer):
+    def select_method(self, iteration):
+        return "quasi" if iteration < 4 else "steepest"
+
+
+def swing_up(optimizer, dsys, steps=50):
+    """(rows, X, U, cost) of the swing-up."""
     d = read("pend_opt.json")
-    dsys = discopt.DSystem(trep.MidpointVI(pendulum()), d["t"])
-    cost = discopt.DCost(d["Xd"], d["Ud"], d["Q"], d["R"])
-    optimizer = discopt.DOptimizer(dsys, cost, first_method_iterations=4, monitor=Recorder())
-    converged, X, U = optimizer.optimize(d["X0"], d["U0"])
+    optimizer = optimizer(dsys, discopt.DCost(d["Xd"], d["Ud"], d["Q"], d["R"]), 4, Recorder())
+    converged, X, U = optimizer.optimize(d["X0"], d["U0"], max_steps=steps)
     assert converged
-    # trep solved its steps to 1e-10; the iteration amplifies a change of its start by 1e6 on its way, then forgets it
-    assert same_history(optimizer.monitor.rows, d["newton"]["history"], 3e-5)
-    assert close(X, d["newton"]["X"], 1e-7)
-    assert close(U, d["newton"]["U"], 1e-7)
+    return optimizer.monitor.rows, X, U, optimizer.calc_cost(X, U)
 
 
-def test_swing_up_by_steepest_descent_starts_as_recorded():
-    """The first 40 of 656 iterations."""
+@pytest.fixture(scope="module")
+def newton_swing_up():
+    return swing_up(discopt.DOptimizer, discopt.DSystem(trep.MidpointVI(pendulum()), read("pend_opt.json")["t"]))
+
+
+def test_swing_up(newton_swing_up):
+    """The result to 6e-10. On its way the iteration amplifies any change of its start by 1e6, then forgets it: of trep's 1e-10
+    per step it makes 5e-5 of the cost at iteration 12, 1e-8 at 14 and 3e-12 at the end."""
     d = read("pend_opt.json")
-    dsys = discopt.DSystem(trep.MidpointVI(pendulum()), d["t"])
-    cost = discopt.DCost(d["Xd"], d["Ud"], d["Q"], d["R"])
-    wanted = [row for row in d["steepest"]["history"] if row[0] <= 40]
-
-    class Steepest(discopt.DOptimizer):
-        def select_method(self, iteration):
-            return "quasi" if iteration < 4 else "steepest"
-
-    optimizer = Steepest(dsys, cost, monitor=Recorder())
-    converged, _, _ = optimizer.optimize(d["X0"], d["U0"], max_steps=41)
-    assert not converged
-    found = {row[0]: row for row in optimizer.monitor.rows}
-    assert same_history([found[row[0]] for row in wanted], wanted)
+    rows, X, U, cost = newton_swing_up
+    apart = departure(rows, d["newton"]["history"])
+    assert apart[:, :5].max() < 1e-8
+    assert apart[:, 5:15].max() < 1e-4
+    assert apart[:, 15].max() < 1e-11
+    assert len(rows) - 1 == d["newton"]["iterations_completed"]
+    assert close(X, d["newton"]["X"])
+    assert close(U, d["newton"]["U"])
+    assert close(cost, d["newton"]["cost_final"], 1e-11)
 
 
-def test_cart_pendulum_history():
+def test_swing_up_with_the_stop_of_trep():
+    """All 16 rows to 1e-8 (1e-9 at iteration 12, where it is rounding that is amplified), the result to 1e-13."""
+    d = read("pend_opt.json")
+    rows, X, U, cost = swing_up(discopt.DOptimizer, Stepwise(Stopped(pendulum()), d["t"]))
+    assert departure(rows, d["newton"]["history"]).max() < 1e-8
+    assert close(X, d["newton"]["X"], 1e-12)
+    assert close(U, d["newton"]["U"], 1e-12)
+    assert close(cost, d["newton"]["cost_final"], 1e-14)
+
+
+def test_swing_up_by_steepest_descent(newton_swing_up):
+    """All 656 iterations. Between 160 and 180 the slope grows from 400 to 7e6, and the difference with it, from 4e-11; then it
+    fades: costs of rows 180 to 280 are off by up to 5e-7, slopes of rows 180 to 380 by up to 7e-5 of the cost, all others by less
+    than 1e-8."""
+    d = read("pend_opt.json")
+    rows, X, U, cost = swing_up(Steepest, discopt.DSystem(trep.MidpointVI(pendulum()), d["t"]), steps=700)
+    assert len(rows) - 1 == d["steepest"]["iterations_completed"]
+    wanted = d["steepest"]["history"]
+    apart = departure([rows[row[0]] for row in wanted], wanted)
+    assert apart[:, :9].max() < 1e-8
+    assert apart[0, 9:15].max() < 1e-6
+    assert apart[0, 15:].max() < 1e-8
+    assert apart[1, 9:20].max() < 1e-4
+    assert apart[1, 20:].max() < 1e-8
+    assert close(X, d["steepest"]["X"])
+    assert close(U, d["steepest"]["U"])
+    assert close(cost, d["steepest"]["cost_final"], 1e-11)
+    # what the two methods leave between them is what a slope of 1e-6 leaves open
+    assert close(np.abs(X - newton_swing_up[1]).max(), d["diff_final"]["X"])
+    assert close(np.abs(U - newton_swing_up[2]).max(), d["diff_final"]["U"])
+
+
+class StoppedPendulum(Stepwise):
+    """The same stop in plain floats, because half a million steps are taken."""
+
+    def project(self, bX, bU, Kproj=None):
+        X, U = np.array(bX), np.array(bU)
+        q, p = (float(x) for x in X[0])
+        dt = float(self.time[1] - self.time[0])
+        gains, states, inputs = np.array(Kproj)[:, 0].tolist(), X[:-1].tolist(), U[:, 0].tolist()
+        for k, ((a, b), (c, e), w) in enumerate(zip(gains, states, inputs, strict=True)):
+            u, y = w - a * (q - c) - b * (p - e), q
+            while True:
+                slope = 4.9 * dt * sin(0.5 * (q + y))
+                f = p - (y - q) / dt - slope + dt * u
+                if abs(f) < 1e-10:
+                    break
+                y += f / (1 / dt + 2.45 * dt * cos(0.5 * (q + y)))
+            q, p = y, (y - q) / dt - slope
+            X[k + 1], U[k] = (q, p), u
+        return X, U
+
+
+@pytest.mark.slow
+def test_swing_up_by_steepest_descent_with_the_stop_of_trep():
+    """Every recorded row to 1e-8, the result to 1e-12."""
+    d = read("pend_opt.json")
+    rows, X, U, cost = swing_up(Steepest, StoppedPendulum(Stopped(pendulum()), d["t"]), steps=700)
+    wanted = d["steepest"]["history"]
+    assert departure([rows[row[0]] for row in wanted], wanted).max() < 1e-8
+    assert close(X, d["steepest"]["X"], 1e-12)
+    assert close(U, d["steepest"]["U"], 1e-12)
+    assert close(cost, d["steepest"]["cost_final"], 1e-14)
+
+
+def test_cart_pendulum():
     from .test_listings import cart_pendulum
 
     d = read("cart_pend.json")
     optimizer, X, U = cart_pendulum()
-    assert close(X, d["Xinit"])
+    assert close(X, d["Xinit"], 1e-12)
+    assert close(U, d["Uinit"], 1e-12)
     optimizer.monitor = Recorder()
     converged, X, U = optimizer.optimize(X, U)
-    assert converged
-    assert same_history(optimizer.monitor.rows, d["history"])
-    assert close(X, d["X"], 1e-7)
-    assert close(U, d["U"], 1e-7)
-    assert close(optimizer.calc_cost(X, U), d["cost"], 1e-10)
+    assert converged == d["finished"]
+    assert departure(optimizer.monitor.rows, d["history"]).max() < 1e-10
+    assert close(X, d["X"])
+    assert close(U, d["U"])
+    assert close(optimizer.calc_cost(X, U), d["cost"], 1e-11)
     for method in ("steepest", "quasi", "newton"):
         assert optimizer.check_dcost(d["Xinit"], d["Uinit"], method)
         assert optimizer.check_ddcost(d["Xinit"], d["Uinit"], method, tolerance=1e-4)
