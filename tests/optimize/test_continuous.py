@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.optimize import ContinuousSystem, TrackingCost, optimize
+from dalembert.optimize import ContinuousSystem, TerminalCost, TrackingCost, optimize
 
 from . import problems
+from .derivatives import check_direction
 
 
 @pytest.mark.parametrize("make", [problems.cart_pendulum, problems.driven_pendulum, problems.hanging])
@@ -73,24 +74,78 @@ def test_scipy_integrator_agrees():
     assert np.abs(a.X - b.X).max() < 2e-3
 
 
-def test_slope_against_finite_difference():
-    t = np.linspace(0, 2, 201)
-    system = ContinuousSystem(problems.cart_pendulum(damping=0.1), t)
+@pytest.mark.parametrize("integrator", ["rk4", "DOP853"])
+def test_slope_and_curvature(integrator):
+    """More examples in test_example_derivatives.py; derivatives of the RK4 step serve scipy's methods too."""
+    t = np.linspace(0, 1, 101) if integrator == "rk4" else np.linspace(0, 0.4, 21)
+    system = ContinuousSystem(problems.cart_pendulum(damping=0.1), t, integrator=integrator, rtol=1e-12)
     cost = TrackingCost({"theta": np.sin(t), "x": t}, 1.0, 1.0)
     U = np.sin(3 * t)[:, None]
     X = system.simulate([0.0, 0.3, 0.0, 0.0], U)
     problem = system.optimization_problem(cost.bind(system.cost_system))
     p = problem.point(X, U)
     for method in ("steepest", "quasi", "newton"):
-        d = problem.direction(p, method)
-        e = 1e-4
+        check_direction(problem, p, method, rel=1e-9 if integrator == "rk4" else 1e-5)
 
-        def g(s, d=d, e=e):
-            return problem.value(*problem.project(X + s * e * d.dX, U + s * e * d.dU, p.K))
 
-        assert d.slope == pytest.approx((g(1) - g(-1)) / (2 * e), rel=1e-5)
-        curvature = (16 * (g(1) + g(-1)) - (g(2) + g(-2)) - 30 * g(0)) / (12 * e * e)
-        assert problem.curvature(p, d) == pytest.approx(curvature, rel=1e-3)
+def test_a_motion_is_its_own_projection():
+    t = np.linspace(0, 2, 21)
+    system = ContinuousSystem(problems.cart_pendulum(), t)
+    U = np.sin(3 * t)[:, None]
+    X = system.simulate([0.0, 0.3, 0.0, 0.0], U)
+    problem = system.optimization_problem(TrackingCost({}, 1.0, 1.0).bind(system.cost_system))
+    Xp, Up = problem.project(X, U, problem.point(X, U).K)
+    np.testing.assert_allclose(Xp, X, atol=1e-13)
+    np.testing.assert_allclose(Up, U, atol=1e-13)
+
+
+@pytest.mark.parametrize("dt", [0.1, 0.02])
+@pytest.mark.parametrize("name", ["swing-up", "tipping"])
+def test_newton_converges_quadratically(name, dt):
+    """Coarse nodes and a reference with a jump included. The slope is quadratic in the distance d to the optimum, so
+    from d to C d^2 it goes from s to C' s^2: near the end its logarithm doubles."""
+    t = dt * np.arange(round(4 / dt) + 1)
+    if name == "swing-up":
+        model, x0 = problems.pendulum(), np.zeros(2)
+        cost = TrackingCost({"theta": np.where(t < 2, 0.0, 1.5)}, [100.0, 0.1], 5.0)
+    else:
+        model, x0 = problems.cart_pendulum(), np.array([0.0, np.pi, 0.0, 0.0])
+        angle = np.where((t >= 1) & (t < 3), np.pi - np.pi / 8 * np.sin(np.pi / 2 * (t - 1)), np.pi)
+        cost = TrackingCost({"theta": angle}, {"x": 10.0, "theta": 500.0, "*": 0.01}, 0.1)
+    system = ContinuousSystem(model, t)
+    start = (np.tile(x0, (len(t), 1)), np.zeros((len(t), 1)))
+    result = optimize(system, cost, start, method="newton", tolerance=1e-8)
+    assert result.converged, result.summary()
+    assert result.iterations <= 10
+    slopes = [abs(row.slope) for row in result.history]
+    a, b, c = slopes[-3:]
+    assert [row.method for row in result.history[-3:]] == ["newton"] * 3
+    assert b < 1e-2 * a
+    assert c < max((b / a) ** 1.7 * b, 1e-13), result.summary()
+
+
+def test_free_start():
+    """A pendulum whose torque is too expensive to use must choose its initial velocity."""
+    t = np.linspace(0, 1, 41)
+    system = ContinuousSystem(problems.pendulum(), t)
+    cost = TrackingCost({}, {"v.theta": 1e-3}, 1e3, Qf=0.0) + TerminalCost({"theta": 1.0}, {"theta": 1e4})
+    start = (np.zeros((41, 2)), np.zeros((41, 1)))
+    for method in ("auto", "quasi"):
+        result = optimize(system, cost, start, free_start=["v.theta"], method=method)
+        assert result.converged
+        assert result.X[0, 0] == 0.0
+        assert result.X[-1, 0] == pytest.approx(1.0, abs=1e-3)
+        assert np.abs(result.U).max() < 1e-2
+
+
+def test_bounds():
+    t = np.linspace(0, 2, 41)
+    system = ContinuousSystem(problems.pendulum(), t)
+    start = (np.zeros((41, 2)), np.zeros((41, 1)))
+    limit = 0.6 * np.abs(optimize(system, tracking(t), start).U).max()
+    result = optimize(system, tracking(t), start, bounds={"torque": (-limit, limit)}, max_iterations=500)
+    assert result.converged, result.reason
+    assert 0.98 * limit < np.abs(result.U).max() <= limit
 
 
 def test_stiff_weights_fall_back():

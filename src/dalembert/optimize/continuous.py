@@ -2,32 +2,43 @@
 of trajectory functionals), with which Schultz, Johnson, Murphey compare (Trajectory optimization in discrete
 mechanics, Figs 9, 10, 12).
 
-The state is x = (q, v), the input u = (forces, accelerations of kinematic variables). Curves are values at time
-nodes; between them cubic splines. Accelerations and their exact first and second derivatives come from the core;
-ordinary differential equations (motion, Riccati, costate) are integrated by RK4 on the nodes or by scipy.
+The state is x = (q, v), the input u = (forces, accelerations of kinematic variables). A motion is given by its values
+at time nodes: inputs are linear between them, x follows by RK4 (or scipy), the cost is the trapezoidal sum. Gains, and
+the directions of steepest descent and Gauss-Newton, come from differential Riccati equations along the motion.
+
+The derivatives of the cost are those of this very scheme, because curves that are interpolated and integrated anew for
+every order of derivative agree only to some power of the node spacing, and Newton's method then stops short. With w =
+(x, u) as the state and the next input as the input, the scheme is a discrete system,
+
+    w_{k+1} = (RK4(x_k, u_k, u_{k+1}), u_{k+1}),
+
+so Dg, D2g and Newton's direction are those of `Discrete`, with exact first and second derivatives of the RK4 step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..errors import ConvergenceError
-from .costs import Array, BoundCost
-from .descent import Direction, IndefiniteModel, Point, _matrix
+from .costs import Array, BoundCost, Hessian
+from .descent import LQ, Direction, Discrete, IndefiniteModel, Point, _matrix, _rollout, sweep_back
 
 Rhs = Callable[[Array, Array], Array]  # (data at a time, y) -> dy/dt
+UNDETERMINED = "the accelerations are not determined: singular mass matrix or constraints"
+STAGES = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))  # of RK4: when in the step, and weight
 
 
 class ContinuousSystem:
     """A model in continuous time on the nodes `t` (N+1,), for `optimize`; X (N+1, 2 nq), U (N+1, nu + nk).
 
     integrator: "rk4" (one step per node interval) or any method of scipy's solve_ivp ("RK45", "DOP853", "Radau",
-    ...) with the tolerance `rtol`.
+    ...) with the tolerance `rtol`; derivatives are those of "rk4" also then. The gains of a result are a sampled
+    feedback on w = (x, u): u_{k+1} = U_{k+1} - gains_k (w_k - W_k), which at the nodes is du = -K(t) dx.
 
     >>> import dalembert as da
     >>> pendulum = da.rz("theta", da.ty(-1.0, mass=1.0))
@@ -70,51 +81,119 @@ class ContinuousSystem:
         q, v, forces, kinematic = self._split(x, u)
         ddq, _, ok = self._core.acceleration(q, v, forces, kinematic)
         if not ok:
-            raise ConvergenceError("the accelerations are not determined: singular mass matrix or constraints")
+            raise ConvergenceError(UNDETERMINED)
         return np.concatenate([v, ddq])
+
+    def _rates(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """dx/dt (n, nx) and its derivatives by (x, u), (n, nx, nx + nu), at n points."""
+        n, nq, nd, nk = self.nx, self.model.nq, self.model.nd, self.model.nk
+        f, J = np.empty((len(X), n)), np.zeros((len(X), n, n + self.nu))
+        f[:, :nq] = X[:, nq:]
+        J[:, np.arange(nq), nq + np.arange(nq)] = 1.0
+        J[:, nq + nd + np.arange(nk), n + self.model.nu + np.arange(nk)] = 1.0
+        for k in range(len(X)):
+            f[k, nq:], _, J[k, nq : nq + nd], _, ok = self._core.acceleration_first(*self._split(X[k], U[k]))
+            if not ok:
+                raise ConvergenceError(UNDETERMINED)
+        return f, J
+
+    def _contracted(self, X: Array, U: Array, Z: Array) -> Array:
+        """Second derivatives of z.f by (x, u), (n, nx + nu, nx + nu), at n points."""
+        dynamic = slice(self.model.nq, self.model.nq + self.model.nd)
+        second = self._core.acceleration_second
+        terms = [
+            np.einsum("iaj,a->ij", second(*self._split(x, u))[0], z[dynamic]) for x, u, z in zip(X, U, Z, strict=True)
+        ]
+        return np.array(terms)
 
     def linearize_trajectory(self, X: Array, U: Array) -> tuple[Array, Array]:
         """A (n, nx, nx), B (n, nx, nu) of dx/dt at the nodes."""
-        n, nq, nd, nk = self.nx, self.model.nq, self.model.nd, self.model.nk
-        full = np.zeros((len(X), n, n + self.nu))
-        full[:, np.arange(nq), nq + np.arange(nq)] = 1.0
-        full[:, nq + nd + np.arange(nk), n + self.model.nu + np.arange(nk)] = 1.0
-        for k in range(len(X)):
-            full[k, nq : nq + nd] = self._core.acceleration_first(*self._split(X[k], U[k]))[2]
-        return np.ascontiguousarray(full[:, :, :n]), np.ascontiguousarray(full[:, :, n:])
+        _, J = self._rates(X, U)
+        return np.ascontiguousarray(J[:, :, : self.nx]), np.ascontiguousarray(J[:, :, self.nx :])
 
     def second_order_trajectory(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
         """Second derivatives of z.f at the nodes: blocks xx, xu, uu."""
-        n, nq, nd = self.nx, self.model.nq, self.model.nd
-        H = np.array(
-            [
-                np.einsum("iaj,a->ij", self._core.acceleration_second(*self._split(X[k], U[k]))[0], Z[k, nq : nq + nd])
-                for k in range(len(X))
-            ]
-        )
-        return H[:, :n, :n].copy(), H[:, :n, n:].copy(), H[:, n:, n:].copy()
+        return _blocks(self._contracted(X, U, Z), self.nx)
+
+    # ---- the RK4 step as a discrete system of w = (x, u)
+
+    def _stages(self, X: Array, U: Array) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
+        """At each stage of every step: x, u, the derivatives of f there by (x, u), and those of (x, u) and of f by
+        (x_k, u_k, u_{k+1})."""
+        n, m, h = self.nx, self.nu, self.dt[:, None]
+        eye = np.eye(n + 2 * m)
+        first, last = eye[n : n + m], eye[n + m :]
+        f, F = np.zeros((len(h), n)), np.zeros((len(h), n, n + 2 * m))
+        for c, _ in STAGES:
+            x, u = X[:-1] + c * h * f, (1 - c) * U[:-1] + c * U[1:]
+            by = np.empty((len(h), n + m, n + 2 * m))
+            by[:, :n] = eye[:n] + c * h[:, :, None] * F
+            by[:, n:] = (1 - c) * first + c * last
+            f, J = self._rates(x, u)
+            F = J @ by
+            yield x, u, J, by, F
+
+    def linearize_steps(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """Exact A (N, nx + nu, nx + nu), B (N, nx + nu, nu) of the RK4 step from (x_k, u_k) with the next input."""
+        n, m = self.nx, self.nu
+        A, B = np.zeros((self.steps, n + m, n + m)), np.zeros((self.steps, n + m, m))
+        B[:, n:] = np.eye(m)
+        step = np.zeros((self.steps, n, n + 2 * m))
+        for (_, b), stage in zip(STAGES, self._stages(X, U), strict=True):
+            step += b * self.dt[:, None, None] * stage[-1]
+        A[:, :n], B[:, :n] = step[:, :, : n + m], step[:, :, n + m :]
+        A[:, :n, :n] += np.eye(n)
+        return A, B
+
+    def second_order_steps(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+        """Second derivatives of z . (that step), Z (N, nx + nu): f at every stage, contracted with the stage's adjoint."""
+        n, h, z = self.nx, self.dt[:, None], Z[:, : self.nx]
+        H = np.zeros((self.steps, n + 2 * self.nu, n + 2 * self.nu))
+        later = np.zeros_like(z)
+        for (c, b), (x, u, J, by, _) in zip(STAGES[::-1], list(self._stages(X, U))[::-1], strict=True):
+            adjoint = b * h * z + later
+            H += by.swapaxes(1, 2) @ self._contracted(x, u, adjoint) @ by
+            later = c * h * np.matmul(adjoint[:, None, :], J[:, :, :n])[:, 0]
+        return _blocks(H, n + self.nu)
 
     # ---- motions
 
+    def _step(self, k: int, x: Array, u: Array, end: Array) -> Array:
+        """x at the end of step k, in which the input goes from u to `end` on a line."""
+        h = self.dt[k]
+        if self.integrator != "rk4":
+            t = self.t[k : k + 2]
+            return self._ivp(lambda time, y: self.f(y, u + (time - t[0]) / h * (end - u)), t, x)[-1]
+        middle = (u + end) / 2
+        k1 = self.f(x, u)
+        k2 = self.f(x + h / 2 * k1, middle)
+        k3 = self.f(x + h / 2 * k2, middle)
+        k4 = self.f(x + h * k3, end)
+        return x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+
     def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
-        """Closed loop u = U - K (x - X) from x(0) = X[0]; raises ConvergenceError if the motion is not finite."""
-        n, k, N = self.nx, self.nu, self.steps
-        curve = np.hstack([X, U, K.reshape(N + 1, k * n)])
+        """Closed loop u_{k+1} = U_{k+1} - K_k (w_k - W_k) of w = (x, u), K (N, nu, nx + nu), from (X_0, U_0).
 
-        def closed(c: Array, x: Array) -> Array:
-            if not np.abs(x).max() < 1e10:
-                raise ConvergenceError("the motion leaves all bounds")
-            return self.f(x, c[n : n + k] - c[n + k :].reshape(k, n) @ (x - c[:n]))
-
-        Xp = self._integrate(closed, curve, X[0])
-        if not np.isfinite(Xp).all() or np.abs(Xp).max() > 1e10:
-            raise ConvergenceError("the motion leaves all bounds")
-        return Xp, U - np.matmul(K, (Xp - X)[:, :, None])[:, :, 0]
+        A motion is its own projection. Raises ConvergenceError if the motion is not finite.
+        """
+        n = self.nx
+        W = np.hstack([X, U])
+        out = np.empty_like(W)
+        out[0] = w = W[0]
+        with np.errstate(all="ignore"):
+            for k in range(self.steps):
+                u = U[k + 1] - K[k] @ (w - W[k])
+                x = self._step(k, w[:n], w[n:], u)
+                if not np.abs(x).max() < 1e10:
+                    raise ConvergenceError("the motion leaves all bounds")
+                w = out[k + 1]
+                w[:n], w[n:] = x, u
+        return np.ascontiguousarray(out[:, :n]), np.ascontiguousarray(out[:, n:])
 
     def simulate(self, x0: Any, U: Array) -> Array:
         """Open-loop motion (N+1, nx)."""
         X = np.tile(np.asarray(x0, dtype=float), (self.steps + 1, 1))
-        return self.project(X, U, np.zeros((self.steps + 1, self.nu, self.nx)))[0]
+        return self.project(X, U, np.zeros((self.steps, self.nu, self.nx + self.nu)))[0]
 
     def _ivp(self, rhs: Any, t: Array, y0: Array) -> Array:
         from scipy.integrate import solve_ivp
@@ -128,39 +207,38 @@ class ContinuousSystem:
         result: Array = np.ascontiguousarray(solution.y.T)
         return result
 
-    def integrate(self, rhs: Rhs, data: Array, y0: Array, *, backward: bool = False) -> Array:
-        """Integrate dy/dt = rhs(data(t), y) along a curve (N+1, n) given at the nodes; values at the nodes."""
-        try:
-            y = self._integrate(rhs, data, y0, backward)
-        except ConvergenceError as error:
-            raise IndefiniteModel(str(error)) from None
+    def integrate(self, rhs: Rhs, data: Array, y0: Array) -> Array:
+        """Integrate dy/dt = rhs(data(t), y) back from y0 at the end; data (N+1, n) are linear between the nodes.
+
+        Returns y at the nodes; raises IndefiniteModel if it escapes.
+        """
+        t = self.t
+        y = np.empty((len(t), *y0.shape))
+        y[-1] = y0
+        with np.errstate(all="ignore"):
+            if self.integrator == "rk4":
+                middle = (data[:-1] + data[1:]) / 2
+                for k in reversed(range(self.steps)):
+                    h, end = -self.dt[k], y[k + 1]
+                    k1 = rhs(data[k + 1], end)
+                    k2 = rhs(middle[k], end + h / 2 * k1)
+                    k3 = rhs(middle[k], end + h / 2 * k2)
+                    k4 = rhs(data[k], end + h * k3)
+                    y[k] = end + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+            else:
+
+                def at(time: float, state: Array) -> Array:
+                    k = min(int(np.searchsorted(t, time, side="right")), self.steps) - 1
+                    now = data[k] + (time - t[k]) / self.dt[k] * (data[k + 1] - data[k])
+                    return rhs(now, state.reshape(y0.shape)).ravel()
+
+                try:
+                    y = self._ivp(at, t[::-1], y0.ravel())[::-1].reshape(y.shape)
+                except ConvergenceError as error:
+                    raise IndefiniteModel(str(error)) from None
         if not np.isfinite(y).all():
             raise IndefiniteModel("an equation along the motion diverges")
         return y
-
-    def _integrate(self, rhs: Rhs, data: Array, y0: Array, backward: bool = False) -> Array:
-        t = self.t
-        if self.integrator != "rk4":
-            spline = _spline(t, data)
-            flat = self._ivp(
-                lambda time, y: rhs(spline(time), y.reshape(y0.shape)).ravel(), t[::-1] if backward else t, y0.ravel()
-            )
-            y = flat.reshape(len(t), *y0.shape)
-            return y[::-1] if backward else y
-        half = _half(t, data)
-        steps = np.diff(t)
-        if backward:
-            half, steps = half[::-1], -steps[::-1]
-        out = np.empty((len(t), *y0.shape))
-        out[0] = y = y0
-        with np.errstate(all="ignore"):
-            for i, h in enumerate(steps):
-                k1 = rhs(half[2 * i], y)
-                k2 = rhs(half[2 * i + 1], y + h / 2 * k1)
-                k3 = rhs(half[2 * i + 1], y + h / 2 * k2)
-                k4 = rhs(half[2 * i + 2], y + h * k3)
-                out[i + 1] = y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        return out[::-1] if backward else out
 
     def trajectory(self, X: Array, U: Array) -> Any:
         """The motion as plain arrays by name: namespace with t, q, v, u."""
@@ -169,7 +247,9 @@ class ContinuousSystem:
 
     def from_trajectory(self, trajectory: Any) -> tuple[Array, Array]:
         """States and inputs at the nodes from a Trajectory: q by interpolation, v as the slope of a cubic spline."""
-        spline = _spline(np.asarray(trajectory.t), np.asarray(trajectory.q))
+        from scipy.interpolate import CubicSpline
+
+        spline = CubicSpline(np.asarray(trajectory.t), np.asarray(trajectory.q), axis=0)
         X = np.hstack([spline(self.t), spline(self.t, 1)])
         times, forces = np.asarray(trajectory.t), np.asarray(trajectory.u)
         middle = (times[:-1] + times[1:]) / 2 if len(forces) == len(times) - 1 else times
@@ -184,9 +264,11 @@ class ContinuousSystem:
         return Continuous(self, cost, **options)
 
 
-class Continuous:
-    """Twin of `Discrete` in continuous time: the same methods, integrals instead of sums, differential Riccati
-    equations.
+class Continuous(Discrete):
+    """The optimization problem in continuous time: that of the scheme's discrete system w = (x, u), with gains and the
+    directions of "steepest" and "quasi" from differential Riccati equations.
+
+    `Point` has the derivatives of the discrete system; X, U and directions are curves (N+1, nx), (N+1, nu).
 
     >>> Continuous.__name__
     'Continuous'
@@ -195,176 +277,165 @@ class Continuous:
     def __init__(
         self, system: ContinuousSystem, cost: BoundCost, *, weights: Any = None, gains: str = "lqr", free: Any = None
     ) -> None:
-        self.system, self.cost, self.gains = system, cost, gains
-        self.free = None if free is None or not free.any() else free
-        n, m = system.nx, system.nu
+        nx, nu = system.nx, system.nu
         Qp, Rp = (1.0, 1.0) if weights is None else weights
-        self._Qp, self._Rp = _matrix(Qp, n, "projection Q"), _matrix(Rp, m, "projection R")
-        h = system.dt
-        self._quadrature = np.append(
-            (np.append(0.0, h) + np.append(h, 0.0)) / 2, 1.0
-        )  # trapezoids, then the final state
-        self.sweeps = 0
+        weights = _matrix(Qp, nx, "projection Q"), _matrix(Rp, nu, "projection R")
+        self._rate, self._nodes = cost, _NodeCost(cost, system.dt)
+        self._free_x = np.zeros(nx, dtype=bool) if free is None else free
+        # the first input is free: every other one is the choice of the step before it
+        every = np.append(self._free_x, np.ones(nu, dtype=bool))
+        super().__init__(system, self._nodes, weights=weights, gains=gains, free=every)
 
-    def value(self, X: Array, U: Array) -> float:
-        """Integral of the running cost plus the final cost."""
-        return float(self._quadrature @ self.cost.values(np.vstack([X, X[-1:]]), U))
+    def model(self, p: Point, method: str, scale: float = 1.0) -> Hessian:
+        """See Discrete.model; "steepest" is the norm of curves."""
+        if method != "steepest":
+            return super().model(p, method, scale)
+        n, m = self.system.nx, self.system.nu
+        Q = self._nodes.weights[:, None, None] * np.eye(n + m)
+        Q[-1, :n, :n] += np.eye(n)
+        return Q, None, np.zeros((len(p.B), m, m))
 
-    def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
-        """See ContinuousSystem.project."""
-        return self.system.project(X, U, K)
-
-    def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """See Discrete.feasible."""
-        with suppress(ConvergenceError):
-            same, _ = self.project(X, U, np.zeros((len(X), self.system.nu, self.system.nx)))
-            if np.abs(same - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
-                return X, U
-        return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U)))
-
-    def point(self, X: Array, U: Array, value: float | None = None) -> Point:
-        """See Discrete.point; lx has one row more than X, the gradient of the final cost."""
-        A, B = self.system.linearize_trajectory(X, U)
-        lx, lu = self.cost.gradient(np.vstack([X, X[-1:]]), U)
-        if not (np.isfinite(lx).all() and np.isfinite(lu).all()):
-            raise ValueError("the gradient of the cost is not finite")
-        p = Point(X, U, self.value(X, U) if value is None else value, A, B, lx, lu)
-        if self.gains == "lq":
-            with suppress(IndefiniteModel):
-                p.K = self.direction(p, "quasi").K
-                return p
-        p.K = self._lqr(A, B)
-        return p
-
-    def costate(self, p: Point) -> Array:
-        """-dz/dt = (A - BK)'z + l_x - K'l_u, z(T) = m_x."""
-        n = self.system.nx
-        M = p.A - p.B @ p.K
-        g = p.lx[:-1] - np.matmul(p.K.swapaxes(1, 2), p.lu[:, :, None])[:, :, 0]
-        data = np.concatenate([M.reshape(len(M), n * n), g], axis=1)
-
-        def rhs(d: Array, z: Array) -> Array:
-            return -(z @ d[: n * n].reshape(n, n) + d[n * n :])
-
-        return self.system.integrate(rhs, data, p.lx[-1], backward=True)
-
-    def model(self, p: Point, method: str, scale: float = 1.0) -> tuple[Array, Array, Array, Array]:
-        """Q, S, R at the nodes and the final Q of the quadratic model."""
-        n, m, count = self.system.nx, self.system.nu, len(p.X)
+    def _rate_model(self, p: Point, method: str) -> tuple[Array, Array, Array, Array]:
+        """Q, S, R per second at the nodes and the final Q."""
+        count, n, m = len(p.X), self.system.nx, self.system.nu
+        none = np.zeros((count, n, m))
         if method == "steepest":
-            eye = np.tile(np.eye(n), (count, 1, 1))
-            return eye, np.zeros((count, n, m)), np.tile(np.eye(m), (count, 1, 1)), np.eye(n)
-        if p.hessian is None:
-            p.hessian = self.cost.hessian(np.vstack([p.X, p.X[-1:]]), p.U)
-        Q, S, R = p.hessian
-        S = np.zeros((count, n, m)) if S is None else S
-        if method == "quasi":
-            return Q[:-1], S, R, Q[-1]
-        if p.second is None:
-            p.second = self.system.second_order_trajectory(p.X, p.U, self.costate(p))
-        fxx, fxu, fuu = p.second
-        return Q[:-1] + scale * fxx, S + scale * fxu, R + scale * fuu, Q[-1]
+            return np.tile(np.eye(n), (count, 1, 1)), none, np.tile(np.eye(m), (count, 1, 1)), np.eye(n)
+        Q, S, R = self._rate.hessian(np.vstack([p.X, p.X[-1:]]), p.U)
+        return Q[:-1], none if S is None else S, R, Q[-1]
 
     def direction(self, p: Point, method: str, scale: float = 1.0) -> Direction:
         """See Discrete.direction."""
+        n = self.system.nx
+        if method == "newton":
+            d = super().direction(p, method, scale)
+            return replace(d, dX=np.ascontiguousarray(d.dX[:, :n]), dU=np.ascontiguousarray(d.dX[:, n:]))
         if method == "quasi" and p.quasi is not None:
             return p.quasi
-        Q, S, R, Qf = self.model(p, method, scale)
-        n = self.system.nx
-        K, c, P0, b0 = self._riccati(p.A, p.B, Q, S, R, Qf, p.lx, p.lu)
-        start = np.zeros(n)
-        if self.free is not None:
-            i = np.flatnonzero(self.free)
-            block = P0[np.ix_(i, i)]
+        # K and P of the differential Riccati equation. The model is then about a constant plus half the sum of
+        # |du + K dx|^2 in the norm `weights R`, and in these deviations from the feedback the direction goes down the
+        # exact gradient of the cost: never uphill, and zero only at an optimum
+        Q, S, R, Qf = self._rate_model(p, method)
+        K, P = self._riccati(p.X, p.U, Q, S, R, Qf)
+        law, inner = self._law(p.A, p.B, K)
+        b = sweep_back(p.A, p.B, law, p.lx, p.lu)
+        norm = self._nodes.weights[:, None, None] * R
+        c = _solve(inner.swapaxes(1, 2), p.B.swapaxes(1, 2) @ b[1:, :, None])
+        c = _solve(inner, _solve(norm[1:], c))[:, :, 0]
+        start = np.zeros(p.A.shape[1])
+        i = np.flatnonzero(self._free_x)
+        if len(i):
+            block = P[0][np.ix_(i, i)]
             if np.linalg.eigvalsh(block).min() <= 0:
                 raise IndefiniteModel("the model is indefinite in the initial state")
-            start[i] = -np.linalg.solve(block, b0[i])
-        M = p.A - p.B @ K
-        g = -np.matmul(p.B, c[:, :, None])[:, :, 0]
-        data = np.concatenate([M.reshape(len(M), n * n), g], axis=1)
-        dX = self.system.integrate(lambda d, x: d[: n * n].reshape(n, n) @ x + d[n * n :], data, start)
-        dU = -np.matmul(K, dX[:, :, None])[:, :, 0] - c
-        terms = np.append((p.lx[:-1] * dX).sum(1) + (p.lu * dU).sum(1), p.lx[-1] @ dX[-1])
-        slope = float(self._quadrature @ terms)
+            start[i] = -np.linalg.solve(block, (b[0, :n] - b[0, n:] @ K[0])[i])
+        start[n:] = -K[0] @ start[:n] - np.linalg.solve(norm[0], b[0, n:])
+        with np.errstate(all="ignore"):
+            dW, _ = _rollout(p.A, p.B, LQ(law, c), start)
+            slope = float((p.lx * dW).sum())
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
-        d = Direction(method if scale == 1.0 else f"{method}*{scale:g}", dX, dU, slope, K)
+        d = Direction(method, np.ascontiguousarray(dW[:, :n]), np.ascontiguousarray(dW[:, n:]), slope, law)
         if method == "quasi":
             p.quasi = d
         return d
 
     def curvature(self, p: Point, d: Direction, method: str = "newton") -> float:
-        """q(d, d) of a model."""
-        Q, S, R, Qf = self.model(p, method)
-        terms = np.einsum("ki,kij,kj->k", d.dX, Q, d.dX) + np.einsum("ki,kij,kj->k", d.dU, R, d.dU)
-        terms += 2 * np.einsum("ki,kij,kj->k", d.dX, S, d.dU)
-        return float(self._quadrature @ np.append(terms, d.dX[-1] @ Qf @ d.dX[-1]))
+        """q(d, d) of a model; for "newton" this is D2g.(d, d)."""
+        return super().curvature(p, replace(d, dX=np.hstack([d.dX, d.dU]), dU=d.dU[1:]), method)
 
-    def growth(self, p: Point) -> float:
-        """Largest factor by which a deviation grows in closed loop (linearized)."""
-        n = self.system.nx
-        M = (p.A - p.B @ p.K).reshape(len(p.A), n * n)
-        try:
-            Phi = self.system.integrate(lambda d, x: d.reshape(n, n) @ x, M, np.eye(n))
-        except IndefiniteModel:
-            return float("inf")
-        return float(max(np.linalg.norm(m, 2) for m in Phi))
+    # ---- the system
 
-    def _lqr(self, A: Array, B: Array) -> Array:
-        n, m, count = self.system.nx, self.system.nu, len(A)
+    def _linearize(self, X: Array, U: Array) -> tuple[Array, Array]:
+        A, B = self.system.linearize_steps(X, U)
+        return A, B
+
+    def _second(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+        xx, xu, uu = self.system.second_order_steps(X, U, Z)
+        return xx, xu, uu
+
+    def _no_gains(self) -> Array:
+        return np.zeros((self.system.steps, self.system.nu, self.system.nx + self.system.nu))
+
+    def _lqr(self, X: Array, U: Array, A: Array, B: Array) -> Array:
+        n, m, count = self.system.nx, self.system.nu, len(X)
         Q, R = np.broadcast_to(self._Qp, (count, n, n)), np.broadcast_to(self._Rp, (count, m, m))
-        zero = np.zeros((count, n, m))
-        return self._riccati(A, B, Q, zero, R, self._Qp, np.zeros((count + 1, n)), np.zeros((count, m)))[0]
+        return self._law(A, B, self._riccati(X, U, Q, np.zeros((count, n, m)), R, self._Qp)[0])[0]
 
-    def _riccati(
-        self, A: Array, B: Array, Q: Array, S: Array, R: Array, Qf: Array, lx: Array, lu: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """-P' = Q + A'P + PA - (S + PB) R^-1 (S + PB)',  -b' = l_x + A'b - (S + PB) R^-1 (l_u + B'b)."""
+    def _law(self, A: Array, B: Array, K: Array) -> tuple[Array, Array]:
+        """The feedback du = -K dx at the nodes as one of the discrete system, (N, nu, nx + nu).
+
+        The next input acts on the next state: du_{k+1} = -K_{k+1} (A dw_k + B du_{k+1}), or with the matrix 1 + K B,
+        which is returned too, du_{k+1} = -(1 + K B)^-1 K A dw_k.
+        """
+        n, K = self.system.nx, K[1:]
+        inner = np.eye(self.system.nu) + K @ B[:, :n]
+        try:
+            law = _solve(inner, K @ A[:, :n])
+        except np.linalg.LinAlgError:
+            raise IndefiniteModel("the gains are too high for steps of this length") from None
+        return law, inner
+
+    def _riccati(self, X: Array, U: Array, Q: Array, S: Array, R: Array, Qf: Array) -> tuple[Array, Array]:
+        """-P' = Q + A'P + PA - K'RK along a motion, K = R^-1 (S + PB)': K (N+1, nu, nx) and P at the nodes."""
         self.sweeps += 1
+        A, B = self.system.linearize_trajectory(X, U)
         n, count = A.shape[1], len(A)
         try:
             np.linalg.cholesky(R)
         except np.linalg.LinAlgError:
             raise IndefiniteModel("R is not positive definite") from None
         Ri = np.linalg.inv(R)
-        RB = Ri @ B.swapaxes(1, 2)
-        # completing the square takes S, R and l_u out of the loop: A - B R^-1 S', Q - S R^-1 S', l_x - S R^-1 l_u
-        At = A - B @ (Ri @ S.swapaxes(1, 2))
-        Qt = Q - S @ Ri @ S.swapaxes(1, 2)
-        BRB = B @ RB
-        gx = lx[:-1] - np.matmul(S @ Ri, lu[:, :, None])[:, :, 0]
-        gu = np.matmul(B @ Ri, lu[:, :, None])[:, :, 0]
-        data = np.concatenate([a.reshape(count, -1) for a in (At, Qt, BRB, gx, gu)], axis=1)
-        s = n * n
+        RB, RS = Ri @ B.swapaxes(1, 2), Ri @ S.swapaxes(1, 2)
+        # completing the square takes S and R out of the loop
+        data = np.concatenate([a.reshape(count, n * n) for a in (A - B @ RS, Q - S @ RS, B @ RB)], axis=1)
 
-        def rhs(d: Array, y: Array) -> Array:
-            a, q, w = d[:s].reshape(n, n), d[s : 2 * s].reshape(n, n), d[2 * s : 3 * s].reshape(n, n)
-            P, b = y[:, :n], y[:, n]
-            PA, Pw = P @ a, P @ w
-            out = np.empty_like(y)
-            out[:, :n] = -(q + PA + PA.T - Pw @ P)
-            out[:, n] = -(d[3 * s : 3 * s + n] + b @ a - Pw @ b - P @ d[3 * s + n :])
-            return out
+        def rhs(d: Array, P: Array) -> Array:
+            a, q, w = d.reshape(3, n, n)
+            PA = P @ a
+            return P @ w @ P - PA - PA.T - q
 
-        with np.errstate(all="ignore"):
-            y = self.system.integrate(rhs, data, np.hstack([Qf, lx[-1][:, None]]), backward=True)
-        P, b = y[:, :, :n], y[:, :, n]
-        K = RB @ P + Ri @ S.swapaxes(1, 2)
-        c = np.matmul(RB, b[:, :, None])[:, :, 0] + np.matmul(Ri, lu[:, :, None])[:, :, 0]
-        if not (np.isfinite(K).all() and np.isfinite(c).all()) or np.abs(K).max() > 1e12:
+        P = self.system.integrate(rhs, data, Qf)
+        K = RB @ P + RS
+        if not np.isfinite(K).all() or np.abs(K).max() > 1e12:
             raise IndefiniteModel("the Riccati equation escapes")
-        return K, c, P[0], b[0]
+        return K, P
 
 
-def _spline(t: Array, y: Array) -> Any:
-    from scipy.interpolate import CubicSpline
+class _NodeCost:
+    """A cost per second at the nodes, with a final cost, as the sum of trapezoids and a cost of w = (x, u)."""
 
-    return CubicSpline(t, y, axis=0)
+    def __init__(self, cost: BoundCost, dt: Array) -> None:
+        self._cost = cost
+        self.weights = (np.append(0.0, dt) + np.append(dt, 0.0)) / 2
+
+    def values(self, X: Array, U: Array) -> Array:
+        """Cost of every node, and of the final state: (N+2,)."""
+        return np.append(self.weights, 1.0) * self._cost.values(np.vstack([X, X[-1:]]), U)
+
+    def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """By w, (N+1, nx + nu), and by the next input, which has no cost before it is one."""
+        lx, lu = self._cost.gradient(np.vstack([X, X[-1:]]), U)
+        out = self.weights[:, None] * np.hstack([lx[:-1], lu])
+        out[-1, : lx.shape[1]] += lx[-1]
+        return out, np.zeros_like(U[1:])
+
+    def hessian(self, X: Array, U: Array) -> Hessian:
+        """Second derivatives by w, (N+1, nx + nu, nx + nu)."""
+        n, m = X.shape[1], U.shape[1]
+        Q, S, R = self._cost.hessian(np.vstack([X, X[-1:]]), U)
+        out = np.zeros((len(X), n + m, n + m))
+        out[:, :n, :n], out[:, n:, n:] = Q[:-1], R
+        if S is not None:
+            out[:, :n, n:], out[:, n:, :n] = S, S.swapaxes(1, 2)
+        out *= self.weights[:, None, None]
+        out[-1, :n, :n] += Q[-1]
+        return out, None, np.zeros((len(X) - 1, m, m))
 
 
-def _half(t: Array, y: Array) -> Array:
-    """Values at the nodes and halfway between them, (2N+1, ...)."""
-    out = np.empty((2 * len(t) - 1, y.shape[1]))
-    out[0::2] = y
-    out[1::2] = _spline(t, y)((t[:-1] + t[1:]) / 2)
-    return out
+def _blocks(H: Array, n: int) -> tuple[Array, Array, Array]:
+    return H[:, :n, :n].copy(), H[:, :n, n:].copy(), H[:, n:, n:].copy()
+
+
+def _solve(A: Array, b: Array) -> Array:
+    return np.asarray(np.linalg.solve(A, b), dtype=np.float64)

@@ -8,7 +8,7 @@ U) the direction minimizes  Dh(xi).d + 1/2 q(d, d)  over the tangent motions dx'
     newton     that plus the second derivatives of f contracted with the costate of the projection (eq. 30):
                z_N = m_x,   z_k = l_x - K'l_u + (A - B K)' z_{k+1}.
 
-`Discrete` is what the loop in `projection.py` works with; `continuous.py` has its twin in continuous time.
+`Discrete` is what the loop in `projection.py` works with; `continuous.py` has its child in continuous time.
 """
 
 from __future__ import annotations
@@ -100,18 +100,18 @@ class Discrete:
     def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
         """The curve itself if it is a motion, else its projection with LQR gains of its linearization."""
         try:
-            same = self.project(X, U, np.zeros((len(U), U.shape[1], X.shape[1])))[0]
+            same = self.project(X, U, self._no_gains())[0]
             if np.abs(same - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
                 return X, U
         except ConvergenceError:
             pass  # what cannot be followed without feedback may be possible with it
-        return self.project(X, U, self._lqr(*self.system.linearize_trajectory(X, U, **self._threads)))
+        return self.project(X, U, self._lqr(X, U, *self._linearize(X, U)))
 
     # ---- one point
 
     def point(self, X: Array, U: Array, value: float | None = None) -> Point:
         """Linearize at a motion and choose the projection's gains."""
-        A, B = self.system.linearize_trajectory(X, U, **self._threads)
+        A, B = self._linearize(X, U)
         if not (np.isfinite(A).all() and np.isfinite(B).all()):
             raise ConvergenceError("the linearization along the motion is not finite")
         lx, lu = self.cost.gradient(X, U)
@@ -122,7 +122,7 @@ class Discrete:
             with suppress(IndefiniteModel):  # a cost that is not convex has no such gains
                 p.K = self.direction(p, "quasi").K
                 return p
-        p.K = self._lqr(A, B)
+        p.K = self._lqr(X, U, A, B)
         return p
 
     def costate(self, p: Point) -> Array:
@@ -142,7 +142,7 @@ class Discrete:
         if method != "newton":
             raise ValueError(f"unknown method {method!r}; choose from {', '.join(METHODS)} or 'auto'")
         if p.second is None:
-            p.second = self.system.second_order_trajectory(p.X, p.U, self.costate(p)[1:], **self._threads)
+            p.second = self._second(p.X, p.U, self.costate(p)[1:])
         Q, S, R = p.hessian
         fxx, fxu, fuu = p.second if scale == 1.0 else (scale * a for a in p.second)
         Q = Q.copy()
@@ -192,9 +192,20 @@ class Discrete:
             largest = max(largest, float(np.linalg.norm(product, 2)))
         return largest
 
-    # ---- Riccati
+    # ---- the system
 
-    def _lqr(self, A: Array, B: Array) -> Array:
+    def _linearize(self, X: Array, U: Array) -> tuple[Array, Array]:
+        A, B = self.system.linearize_trajectory(X, U, **self._threads)
+        return A, B
+
+    def _second(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+        xx, xu, uu = self.system.second_order_trajectory(X, U, Z, **self._threads)
+        return xx, xu, uu
+
+    def _no_gains(self) -> Array:
+        return np.zeros((self.system.steps, self.system.nu, self.system.nx))
+
+    def _lqr(self, X: Array, U: Array, A: Array, B: Array) -> Array:
         self.sweeps += 1
         return _solve_lq(A, B, self._Qp, self._Rp, self._Qp, None, None, None, None, False).K
 

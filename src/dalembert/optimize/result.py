@@ -37,8 +37,8 @@ class Optimization:
     """The result of `optimize`.
 
     `X` (N+1, nx), `U` (N, nu) the best motion found, `gains` (N, nu, nx) a feedback that keeps the system on it
-    (u_k = U_k - gains_k (x_k - X_k)), `cost` and `slope` (Dg.d, the convergence measure) there, `history`, and
-    `status`:
+    (u_k = U_k - gains_k (x_k - X_k); in continuous time see `ContinuousSystem`), `cost` and `slope` (Dg.d, the
+    convergence measure) there, `history`, and `status`:
 
     - "converged": |slope| is below the tolerance (or no smaller one is representable),
     - "iterations": the limit of iterations was reached,
