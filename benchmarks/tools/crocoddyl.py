@@ -24,6 +24,14 @@ def version() -> str:
     error = float(np.abs(data.xout - expected).max())
     if error > 1e-9:
         raise RuntimeError(f"its accelerations differ from those of Pinocchio {pinocchio.__version__} by {error:.1e}")
+    numeric = crocoddyl.DifferentialActionModelNumDiff(action, False)
+    check = numeric.createData()
+    for a, d in ((action, data), (numeric, check)):
+        a.calc(d, x, u)
+        a.calcDiff(d, x, u)
+    error = max(float(np.abs(getattr(data, k) - getattr(check, k)).max()) for k in ("Fx", "Fu", "Lx", "Lu"))
+    if error > 1e-5:
+        raise RuntimeError(f"its derivatives differ from its own differences by {error:.1e}")
     return f"{crocoddyl.__version__} with Pinocchio {pinocchio.__version__}"
 
 
@@ -76,4 +84,16 @@ def optimize(machine: str, size: int, problem: dict[str, Any], solver: str = "FD
         search.solve(xs, us, problem["limit"], False)
         return search.iter, search.cost, search.stop
 
-    return Case(run, lambda r: {"iterations": int(r[0]) + 1, "cost": float(r[1]), "status": f"stop {r[2]:.1e}"})
+    def read(r: Any) -> dict[str, Any]:
+        log = crocoddyl.CallbackLogger()  # it copies the motion in every iteration: not while time is taken
+        search.setCallbacks([log])
+        run()
+        search.setCallbacks([])
+        return {
+            "iterations": int(r[0]) + 1,
+            "cost": float(r[1]),
+            "status": f"stop {r[2]:.1e}",
+            "costs": list(log.costs),
+        }
+
+    return Case(run, read)

@@ -253,7 +253,8 @@ def optimize(machine: str, size: int, problem: dict[str, Any]) -> Case:
         return da.optimize(system, cost, (X, U), tolerance=1e-6, max_iterations=problem["limit"])
 
     def read(r: Any) -> dict[str, Any]:
-        return {"iterations": r.iterations, "cost": r.cost, "status": r.status}
+        costs = [row.cost for row in r.history[1:]]  # after each iteration
+        return {"iterations": r.iterations, "cost": r.cost, "status": r.status, "costs": costs}
 
     return Case(run, read)
 
