@@ -73,7 +73,9 @@ def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], 
 def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     """A finite float array of the given shape (-1: any)."""
     out = floats(value, what)
-    if out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True)):
+    if out.shape != shape and (
+        out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True))
+    ):
         wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ")"
         raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
     if not np.isfinite(out).all():
