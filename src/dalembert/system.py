@@ -6,6 +6,7 @@ v_rho' = (rho' - rho)/dt. All derivatives are exact, of the discrete step, compu
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -303,7 +304,7 @@ class System:
 def _not_overflown(z: Any, *results: Array) -> None:
     """Costates may be so large that their products overflow; a sum finds that for little."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if all(np.isfinite(r.sum()) for r in results):
+        if all(math.isfinite(r.sum()) for r in results):
             return
     if not all(np.isfinite(r).all() for r in results):
         raise ValueError(f"the derivatives overflow: the costates are as large as {np.abs(np.asarray(z)).max():.3g}")

@@ -165,7 +165,7 @@ class Discrete:
                 raise IndefiniteModel("the model is indefinite in the initial state") from None
             start[i] = -np.linalg.solve(factor.T, np.linalg.solve(factor, lq.b0[i]))
         dX, dU = _rollout(p.A, p.B, lq, start)
-        slope = float((p.lx * dX).sum() + (p.lu * dU).sum())
+        slope = float(np.vdot(p.lx, dX) + np.vdot(p.lu, dU))
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
         name = method if scale == 1.0 else f"{method}*{scale:g}"
