@@ -99,6 +99,18 @@ def test_a_motion_is_its_own_projection():
     np.testing.assert_allclose(Up, U, atol=1e-13)
 
 
+def test_gains_keep_the_system_on_the_motion():
+    t = np.linspace(0, 4, 81)
+    system = ContinuousSystem(problems.pendulum(), t)
+    result = optimize(system, tracking(t), (np.zeros((81, 2)), np.zeros((81, 1))))
+    W = np.hstack([result.X, result.U])
+    w = W[0] + [0.1, 0.1, 0.0]
+    for k in range(80):
+        u = result.U[k + 1] - result.gains[k] @ (w - W[k])
+        w = np.append(system._step(k, w[:2], w[2:], u), u)
+    assert np.abs(w - W[-1]).max() < 1e-3
+
+
 @pytest.mark.parametrize("dt", [0.1, 0.02])
 @pytest.mark.parametrize("name", ["swing-up", "tipping"])
 def test_newton_converges_quadratically(name, dt):
