@@ -540,7 +540,7 @@ def optimization(bench: Bench) -> None:
         ]
         if machine == "n_link":
             entries.append(Entry("crocoddyl", "crocoddyl FDDP, RK4", "optimize", {**args, "integrator": "RK"}))
-        done = bench.measure(entries, rounds=3, budget=10.0, warm=size != 2)
+        done = bench.measure(entries, rounds=3 if size == 2 else 15, budget=10.0, warm=size != 2)
         histories = {e.label: e.result.pop("costs") for e in done if e.result}
         # discretizations differ and so do optima: the same cost is one that all have reached, with 1 % to spare
         common = 1.01 * max((h[-1] for h in histories.values() if h), default=np.nan)
