@@ -149,6 +149,17 @@ class Core {
     M.kdepth = get<std::vector<int>>(d, "kdepth"); M.kparent = get<std::vector<int>>(d, "kparent");
     M.slot_map = get<std::vector<int>>(d, "slot_map"); M.slot_off = get<std::vector<int>>(d, "slot_off");
     M.nbr = get<std::vector<int>>(d, "nbr"); M.nbr_off = get<std::vector<int>>(d, "nbr_off");
+    M.lnbr = get<std::vector<int>>(d, "lnbr"); M.lnbr_off = get<std::vector<int>>(d, "lnbr_off");
+    auto dynamic = [this](const std::vector<int>& columns, const std::vector<int>& off) {
+      std::vector<int> out;
+      for (size_t r = 0; r + 1 < off.size(); ++r) {
+        int n = 0;
+        for (int t = off[r]; t < off[r + 1]; ++t) n += columns[t] < M.nd;
+        out.push_back(n);
+      }
+      return out;
+    };
+    M.nbr_dyn = dynamic(M.nbr, M.nbr_off); M.lnbr_dyn = dynamic(M.lnbr, M.lnbr_off);
     M.potentials = elements(get<nb::list>(d, "potentials")); M.forces = elements(get<nb::list>(d, "forces")); M.constraints = elements(get<nb::list>(d, "constraints"));
     M.nc = int(M.constraints.size());
     M.local_q = get<std::vector<int>>(d, "local_q"); M.local_joint = get<std::vector<int>>(d, "local_joint");
@@ -169,6 +180,8 @@ class Core {
       s.ends = get<std::vector<double>>(x, "ends"); s.c = get<std::vector<double>>(x, "c"); s.area = get<std::vector<double>>(x, "area");
       M.splines.push_back(std::move(s));
     }
+    M.all_dynamic = M.nm == M.nd && !M.coupled && M.dyn_joint.size() == size_t(M.nd);
+    for (int i = 0; i < M.nd && M.all_dynamic; ++i) M.all_dynamic = M.dyn_joint[i] == i && M.joints[i].q == i && M.joints[i].depth_all == M.edepth[i];
     M.damping = get<std::vector<double>>(d, "damping"); M.has_damping = get<bool>(d, "has_damping");
     M.force_q = get<std::vector<int>>(d, "force_q"); M.force_u = get<std::vector<int>>(d, "force_u");
     M.relation = get<std::vector<double>>(d, "relation");
@@ -741,19 +754,29 @@ NB_MODULE(_core, m) {
       .def("time", [](Core& c, const std::string& what, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, int repeats) {
         Sizes z(c.model());
         sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
-        std::vector<double> a(z.nw * z.nw + z.nx * z.nx + 9), b(z.nw * z.nw + z.nx * z.nU + 9), d(z.nw * z.nw + 9), v(z.nq + 1), zc(2 * z.nd + z.nc + 1, 1.0);
+        size_t nz = 2 * z.nd + z.nc;
+        std::vector<double> a((what == "tensors" ? nz : 1) * z.nw * z.nw + z.nx * z.nx + 9), b(z.nw * z.nw + z.nx * z.nU + 9), d(z.nw * z.nw + 9), v(z.nq + 1), zc(nz + 1, 1.0), unit(nz * nz + 1);
+        for (size_t i = 0; i < nz; ++i) unit[i * nz + i] = 1.0;
         for (size_t i = 0; i < z.nq; ++i) v[i] = (y.data()[i] - x.data()[i]) / dt;
         Lease s(c);
         const KernelTable& k = c.table();
         nb::gil_scoped_release nogil;
+        bool after = what.ends_with("_after_step");  // what the step has computed is still there
+        if (after) {
+          std::vector<double> yy(y.data(), y.data() + z.nq), ll(lam.data(), lam.data() + z.nc), pn(z.nd + 1);
+          int its;
+          double err;
+          k.step(s, o, dt, x.data(), p.data(), u.data(), yy.data(), ll.data(), pn.data(), &its, &err);
+        }
         double t0 = cpu_seconds();
         for (int i = 0; i < repeats; ++i) {
           if (what == "first") k.first(s, x.data(), v.data(), a.data(), b.data());
           else if (what == "generators") k.generators(s, x.data(), v.data());
           else if (what == "second") k.second(s, x.data(), v.data(), a.data(), b.data(), d.data());
           else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a.data(), b.data(), d.data());
-          else if (what == "linearize") k.linearize(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, a.data(), b.data());
-          else if (what == "second_order") k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, 1, zc.data(), a.data());
+          else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, a.data(), b.data());
+          else if (what.starts_with("second_order")) k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, 1, zc.data(), a.data());
+          else if (what == "tensors") k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, int(nz), unit.data(), a.data());
         }
         return (cpu_seconds() - t0) / repeats;
       });

@@ -85,6 +85,18 @@ DAL_INLINE void put(Lanes& x, int l, double v) { x.v[l] = v; }
 template <class T> void schur_solve(Work<T>& w, const T* S, T* b, int nr, int ld, bool transposed) {
   int n = w.M->nc;
   double *A = w.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
+  if constexpr (std::is_same_v<T, double>) {
+    // many columns: look at the pivots first, so that the columns can be solved where they are
+    auto matrix = [&] { for (int i = 0; i < n; ++i) for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k]; };
+    if (nr >= 16) {
+      matrix();
+      if (dense_solve(A, n, B, 0, 0) > 1e-14) {
+        matrix();
+        dense_solve(A, n, b, nr, ld);
+        return;
+      }
+    }
+  }
   for (int l = 0; l < Traits<T>::width; ++l) {
     auto fill = [&] {
       for (int i = 0; i < n; ++i)
@@ -128,13 +140,13 @@ inline void schur_solve(Work<Dual>& w, const Dual* S, Dual* b, int nr, int ld, b
 // Newton direction from the factored matrix: w.dy, w.dl. fresh: the factors changed, so X = N^-1 C0^T must be redone.
 template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   const ModelData& M = *w.M;
-  int nc = M.nc, ld = nc + 1;
-  T* X = w.Xr;
+  int nc = M.nc, ld = std::is_same_v<T, double> && nc ? row_stride(nc + 1) : nc + 1;
+  T* X = w.Xr;  // columns beyond nc + 1 stay zero
   for (int i = 0; i < M.nd; ++i) {
     if (fresh) for (int c = 0; c < nc; ++c) X[i * ld + c] = w.C0[c * M.nq + i];
     X[i * ld + nc] = w.r[i];
   }
-  if (fresh) newton_solve(w, X, nc + 1, ld);
+  if (fresh) newton_solve(w, X, M.chain_solver ? nc + 1 : ld, ld);
   else newton_solve(w, X + nc, 1, ld);
   if (nc) {
     T idt = T(1.0) / dt;

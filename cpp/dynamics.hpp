@@ -111,7 +111,7 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
   force_jacobian(w, w.q, w.v);
   T* D = w.TW;
   for (int i = 0; i < nq * nq; ++i) D[i] = T(0.0);
-  if (nc) constraint_hessian(w, w.q, w.mid, lam, D);
+  if (nc) constraint_hessian(w, w.q, w.mid, lam, T(1.0), D, nq, nq);
   mass_factor(w);
   for (int i = 0; i < nd; ++i) {
     T* z = w.Z + size_t(i) * ld;

@@ -78,7 +78,7 @@ struct EkfGroup {
     if (!fresh) next_momentum(w, o, dt);
     first_order(w, o, dt, false);
     // A = d(q', p', v_rho')/d(q, p, v_rho); its columns of v_rho are zero
-    const int ld = w.nw + M.nc, m = nq + nd;
+    const int ld = w.stride(), m = nq + nd;
     for (int i = 0; i < nx * nx; ++i) A[i] = Lanes(0.0);
     for (int i = 0; i < nd; ++i)
       for (int j = 0; j < m; ++j) {

@@ -10,7 +10,6 @@ namespace DALEMBERT_ARCH {
 struct Engine {
   Work<double> d;
   Work<Lanes>* lanes = nullptr;
-  double* gemm_work = nullptr;
   double* buffer = nullptr;  // one state and input
 };
 
@@ -34,7 +33,6 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     e->lanes = new (room) Work<Lanes>;
     e->lanes->init(M, false);
   }
-  if (linearization) e->gemm_work = static_cast<double*>(std::aligned_alloc(64, (gemm_workspace(e->d.nw, e->d.nw, M.nd + 1) + 64) * 8 / 64 * 64 + 64));
   size_t nx = M.nq + M.nd + M.nk, nU = M.nu + M.nk;
   e->buffer = static_cast<double*>(std::calloc(2 * nx + 2 * nU + 8, 8));
   return reinterpret_cast<Scratch*>(e);
@@ -42,13 +40,19 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
 static void drop(Scratch* s) {
   Engine* e = engine(s);
   if (e->lanes) { e->lanes->~Work<Lanes>(); std::free(e->lanes); }
-  std::free(e->gemm_work);
   std::free(e->buffer);
   e->~Engine();
   std::free(e);
 }
 
 static void copy(double* to, const double* from, size_t n) { if (to && from && n) std::memcpy(to, from, n * sizeof(double)); }
+
+// short rows: without the call of memcpy
+static DAL_INLINE void copy_row(double* to, const double* from, int n) {
+  int i = 0;
+  for (; i + kWidth <= n; i += kWidth) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i] = from[i];
+}
 
 static Work<double>& at(Scratch* s, const double* q, const double* v, const double* u) {
   Work<double>& w = work(s);
@@ -159,13 +163,14 @@ static void constraint_second(Scratch* s, const double* q, const double* weight,
   Work<double>& w = at(s, q, nullptr, nullptr);
   constraint_poses(w, w.q, w.end);
   for (int i = 0; i < w.M->nq * w.M->nq; ++i) D[i] = 0;
-  constraint_hessian(w, w.q, w.end, weight, D);
+  constraint_hessian(w, w.q, w.end, weight, 1.0, D, w.M->nq, w.M->nq);
 }
 static void constraint_third_at(Scratch* s, const double* q, const double* weight, const double* dir, double* D) {
   Work<double>& w = at(s, q, nullptr, nullptr);
   constraint_poses(w, w.q, w.end);
   for (int i = 0; i < w.M->nq * w.M->nq; ++i) D[i] = 0;
-  constraint_third(w, w.q, w.end, weight, dir, D, (double*)nullptr);
+  constraint_third(w, w.q, w.end, weight, 1.0, dir, D, (double*)nullptr);
+  copy_symmetric(w.M->nq, D, w.M->nq, D, w.M->nq);
 }
 
 static void force_at(Scratch* s, const double* q, const double* v, const double* u, double* F) {
@@ -455,12 +460,13 @@ static bool linearize(Scratch* s, const Options& opt, double dt, const double* x
   if (!fresh) load_step(w, x, p, u, y, lam);
   bool ok = prepare(w, o, dt, fresh, false);
   first_order(w, o, dt, false);
-  int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nx = nq + nd + nk, nU = nu + nk, ld = w.nw + M.nc;
+  int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nx = nq + nd + nk, nU = nu + nk, ld = w.stride();
   for (int i = 0; i < nd; ++i) {
-    copy(A + size_t(i) * nx, w.Z + size_t(i) * ld, nq + nd);
-    copy(A + size_t(nq + i) * nx, w.Pw + size_t(i) * ld, nq + nd);
-    copy(B + size_t(i) * nU, w.Z + size_t(i) * ld + nq + nd, nU);
-    copy(B + size_t(nq + i) * nU, w.Pw + size_t(i) * ld + nq + nd, nU);
+    const double *z = w.Z + size_t(i) * ld, *p = w.Pw + size_t(i) * ld;
+    copy_row(A + size_t(i) * nx, z, nq + nd);
+    copy_row(A + size_t(nq + i) * nx, p, nq + nd);
+    copy_row(B + size_t(i) * nU, z + nq + nd, nU);
+    copy_row(B + size_t(nq + i) * nU, p + nq + nd, nU);
   }
   for (int k = 0; k < nk; ++k) {
     B[size_t(nd + k) * nU + nu + k] = 1;
@@ -476,7 +482,7 @@ static bool derivatives(Scratch* s, const Options& opt, double dt, const double*
   load_step(w, x, p, u, y, lam);
   bool ok = prepare(w, o, dt, false, false);
   first_order(w, o, dt, with_dt);
-  int nw = w.nw + with_dt, ld = nw + w.M->nc;
+  int nw = w.nw + with_dt, ld = w.stride(with_dt);
   for (int i = 0; i < w.M->nd; ++i) { copy(Y + size_t(i) * nw, w.Z + size_t(i) * ld, nw); copy(P + size_t(i) * nw, w.Pw + size_t(i) * ld, nw); }
   for (int c = 0; c < w.M->nc; ++c) copy(L + size_t(c) * nw, w.Lw + size_t(c) * ld, nw);
   return ok;
@@ -498,10 +504,10 @@ static bool second_order(Scratch* s, const Options& opt, double dt, const double
   StepOptions o = options(opt);
   if (!fresh) load_step(w, x, p, u, y, lam);
   bool ok = prepare(w, o, dt, fresh, true);
-  first_order(w, o, dt, false);
+  first_order(w, o, dt, false, false);
   for (int c = 0; c < count; ++c) {
     const double* zc = z + size_t(c) * (2 * M.nd + M.nc);
-    second_contracted(w, o, dt, zc, zc + M.nd, M.nc ? zc + 2 * M.nd : nullptr, H + size_t(c) * w.nw * w.nw, engine(s)->gemm_work);
+    second_contracted(w, o, dt, zc, zc + M.nd, M.nc ? zc + 2 * M.nd : nullptr, H + size_t(c) * w.nw * w.nw);
   }
   return ok;
 }

@@ -32,7 +32,7 @@ template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
 // dense F_q, F_v (nd x nq) and F_u (nd x nu)
 template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nd * M.nq; ++i) { w.Fq[i] = T(0.0); w.Fv[i] = T(0.0); }
+  if (!M.forces.empty()) for (int i = 0; i < M.nd * M.nq; ++i) { w.Fq[i] = T(0.0); w.Fv[i] = T(0.0); }  // else zero from the start, but for damping
   for (int i = 0; i < M.nd * M.nu; ++i) w.Fu[i] = T(0.0);
   if (M.has_damping) for (int i = 0; i < M.nd; ++i) w.Fv[i * M.nq + i] = T(-M.damping[i]);
   for (size_t i = 0; i < M.force_q.size(); ++i) w.Fu[M.force_q[i] * M.nu + M.force_u[i]] += T(1.0);
@@ -114,22 +114,35 @@ template <class T> void advance_constraints(Work<T>& w) {
   w.end = p;
 }
 
-// D (nq x nq) += sum_c weight_c D2h_c(q)
-template <class T> void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T* D) {
+// D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q)
+template <class T> void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, T* D, int ld, int rows) {
   const ModelData& M = *w.M;
   T size;
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     if (e.kind == ElementKind::LinearRelation) continue;
-    constraint(w, e, q, P, 2, (const T*)nullptr, &size);
     const int* lq = M.local_q.data() + e.vars;
+    T f = factor * weight[c];
+    for (int i = 0; i < e.n; ++i) w.lrow[i] = lq[i] < rows ? D + lq[i] * ld : w.tmp;  // w.tmp: not wanted
+    auto add = [&](int i, int k, T x) {  // i <= k, both entries
+      w.lrow[i][lq[k]] += x;
+      if (i != k) w.lrow[k][lq[i]] += x;
+    };
+    if (e.kind == ElementKind::Distance) {  // 2 s - L^2 without going through a local matrix
+      V3<T> d = site_first(w, e, P);
+      T f2 = T(2.0) * f;
+      square_hessian(w, e, d, [&](int i, int k, T x) { add(i, k, f2 * x); });
+      if (e.length_var >= 0) add(e.n - 1, e.n - 1, -f2);
+      continue;
+    }
+    constraint(w, e, q, P, 2, (const T*)nullptr, &size);
     for (int i = 0; i < e.n; ++i)
-      for (int k = 0; k < e.n; ++k) D[lq[i] * M.nq + lq[k]] += weight[c] * w.lh[i * e.n + k];
+      for (int k = i; k < e.n; ++k) add(i, k, f * w.lh[i * e.n + k]);
   }
 }
 
-// D (nq x nq) += sum_c weight_c D3h_c(q)[dir]; optionally rows (nc x nq) = D2h_c(q) dir
-template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, const T* dir, T* D, T* rows) {
+// D (nq x nq) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nq, may be null) = D2h_c(q) dir
+template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* dir, T* D, T* rows) {
   const ModelData& M = *w.M;
   T size;
   if (rows) for (int i = 0; i < M.nc * M.nq; ++i) rows[i] = T(0.0);
@@ -137,13 +150,27 @@ template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>&
     const Element& e = M.constraints[c];
     if (e.kind == ElementKind::LinearRelation) continue;
     const int* lq = M.local_q.data() + e.vars;
+    T f = factor * weight[c], *row = rows ? rows + c * M.nq : nullptr;
     for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
+    auto add = [&](int i, int k, T x) {
+      int a = lq[i] < lq[k] ? lq[i] : lq[k], b = lq[i] < lq[k] ? lq[k] : lq[i];
+      D[a * M.nq + b] += i != k && a == b ? T(2.0) * x : x;  // a variable may move a site and be the length
+    };
+    if (e.kind == ElementKind::Distance) {
+      V3<T> d = site_first(w, e, P);
+      T f2 = T(2.0) * f;
+      V3<T> dd = square_third(w, e, d, w.lc, [&](int i, int k, T x) { add(i, k, f2 * x); });
+      if (!row) continue;
+      for (int i = 0, m = moving(e); i < m; ++i) row[lq[i]] = T(2.0) * (dot(dd, w.di[i]) + dot(d, w.ddi[i]));
+      if (e.length_var >= 0) row[lq[e.n - 1]] = T(-2.0) * w.lc[e.n - 1];
+      continue;
+    }
     constraint(w, e, q, P, 3, w.lc, &size);
     for (int i = 0; i < e.n; ++i)
-      for (int k = 0; k < e.n; ++k) {
-        if (D) D[lq[i] * M.nq + lq[k]] += weight[c] * w.lt[i * e.n + k];
-        if (rows) rows[c * M.nq + lq[i]] += w.lh[i * e.n + k] * w.lc[k];
-      }
+      for (int k = i; k < e.n; ++k) add(i, k, f * w.lt[i * e.n + k]);
+    if (row)
+      for (int i = 0; i < e.n; ++i)
+        for (int k = 0; k < e.n; ++k) row[lq[i]] += w.lh[i * e.n + k] * w.lc[k];
   }
 }
 

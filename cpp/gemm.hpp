@@ -179,5 +179,96 @@ inline void mirror_lower(int n, double* a, std::ptrdiff_t lda) {
             }
 }
 
+// 4 x 4 blocks turned in registers: row r of the result is column r of x
+#if defined(__AVX__)
+typedef double quad_vec __attribute__((vector_size(32), aligned(8), may_alias));
+inline __attribute__((always_inline)) void turn_block(const double* x, std::ptrdiff_t ldx, quad_vec* out) {
+    const quad_vec a = *reinterpret_cast<const quad_vec*>(x), b = *reinterpret_cast<const quad_vec*>(x + ldx);
+    const quad_vec c = *reinterpret_cast<const quad_vec*>(x + 2 * ldx), d = *reinterpret_cast<const quad_vec*>(x + 3 * ldx);
+    const quad_vec ab0 = __builtin_shufflevector(a, b, 0, 4, 2, 6), ab1 = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+    const quad_vec cd0 = __builtin_shufflevector(c, d, 0, 4, 2, 6), cd1 = __builtin_shufflevector(c, d, 1, 5, 3, 7);
+    out[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
+    out[1] = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
+    out[2] = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
+    out[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
+}
+#endif
+
+// C (m x n, row stride ldc) += X^T or = X^T, for X (n x m, row stride ldx)
+template <bool ADD>
+inline void take_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n) {
+    int i = 0;
+#if defined(__AVX__)
+    for (; i + 4 <= m; i += 4) {
+        int j = 0;
+        for (; j + 4 <= n; j += 4) {
+            quad_vec t[4];
+            turn_block(x + j * ldx + i, ldx, t);
+            for (int r = 0; r < 4; ++r) {
+                quad_vec* to = reinterpret_cast<quad_vec*>(c + (i + r) * ldc + j);
+                *to = ADD ? *to + t[r] : t[r];
+            }
+        }
+        for (; j < n; ++j)
+            for (int r = 0; r < 4; ++r) c[(i + r) * ldc + j] = (ADD ? c[(i + r) * ldc + j] : 0.0) + x[j * ldx + i + r];
+    }
+#endif
+    for (; i < m; ++i)
+        for (int j = 0; j < n; ++j) c[i * ldc + j] = (ADD ? c[i * ldc + j] : 0.0) + x[j * ldx + i];
+}
+inline void add_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n) { take_transposed<true>(c, ldc, x, ldx, m, n); }
+
+// Upper triangle of C += A^T B (all row-major; C n x n, A and B depth x n), for operands whose rows are padded: whole tiles are read and written, so
+// A, B and C must have gemm_round(n, unit) readable columns, C as many writable rows, and what is below the diagonal of C is lost.
+inline void add_product_upper(int n, int depth, const double* a, std::ptrdiff_t lda, const double* b, std::ptrdiff_t ldb, double* c, std::ptrdiff_t ldc) {
+    for (int i0 = 0; i0 < n; i0 += GEMM_MR)
+        for (int j0 = i0 / GEMM_NR * GEMM_NR; j0 < n; j0 += GEMM_NR) {
+            gemm_vec acc[GEMM_MR][2];
+            double* to = c + i0 * ldc + j0;
+#pragma GCC unroll 16
+            for (int i = 0; i < GEMM_MR; ++i)
+#pragma GCC unroll 2
+                for (int h = 0; h < 2; ++h) acc[i][h] = *reinterpret_cast<const gemm_vec*>(to + i * ldc + h * GEMM_WIDTH);
+            const double *x = a + i0, *y = b + j0;
+            for (int k = 0; k < depth; ++k, x += lda, y += ldb) {
+                const gemm_vec b0 = *reinterpret_cast<const gemm_vec*>(y), b1 = *reinterpret_cast<const gemm_vec*>(y + GEMM_WIDTH);
+#pragma GCC unroll 16
+                for (int i = 0; i < GEMM_MR; ++i) {
+                    acc[i][0] += x[i] * b0;
+                    acc[i][1] += x[i] * b1;
+                }
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < GEMM_MR; ++i)
+#pragma GCC unroll 2
+                for (int h = 0; h < 2; ++h) *reinterpret_cast<gemm_vec*>(to + i * ldc + h * GEMM_WIDTH) = acc[i][h];
+        }
+}
+
+// a[i][j] += a[j][i] for j > i
+inline void fold_lower(int n, double* a, std::ptrdiff_t lda) {
+    for (int i0 = 0; i0 < n; i0 += 4) {
+        const int rows = n - i0 < 4 ? n - i0 : 4;
+        for (int i = i0; i < i0 + rows; ++i)
+            for (int j = i + 1; j < i0 + rows; ++j) a[i * lda + j] += a[j * lda + i];
+        if (i0 + rows < n) take_transposed<true>(a + i0 * lda + i0 + rows, lda, a + (i0 + rows) * lda + i0, lda, rows, n - i0 - rows);
+    }
+}
+
+// C (n x n, row stride ldc) = the symmetric matrix whose upper triangle is in A (row stride lda); C may be A
+inline void copy_symmetric(int n, const double* a, std::ptrdiff_t lda, double* c, std::ptrdiff_t ldc) {
+    constexpr int block = 8;
+    for (int i0 = 0; i0 < n; i0 += block) {
+        const int rows = n - i0 < block ? n - i0 : block;
+        take_transposed<false>(c + i0 * ldc, ldc, a + i0, lda, rows, i0);
+        for (int i = i0; i < i0 + rows; ++i) {
+            for (int j = i0; j < i; ++j) c[i * ldc + j] = a[j * lda + i];
+            int j = i;
+            for (; j + GEMM_WIDTH <= n; j += GEMM_WIDTH) *reinterpret_cast<gemm_vec*>(c + i * ldc + j) = *reinterpret_cast<const gemm_vec*>(a + i * lda + j);
+            for (; j < n; ++j) c[i * ldc + j] = a[i * lda + j];
+        }
+    }
+}
+
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert

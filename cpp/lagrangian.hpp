@@ -192,20 +192,27 @@ template <> DAL_INLINE void row_dot<double>(const double* stk, int stride, int n
     store(out + s, a + b);
   }
 }
-template <class T> DAL_INLINE void row_dot_add(const T* stk, int stride, int n, const T* q, T* out) {
-  for (int s = 0; s < n; ++s) {
-    T a = out[s];
-    for (int l = 0; l < 8; ++l) a += stk[l * stride + s] * q[l];
-    out[s] = a;
-  }
-}
-template <> DAL_INLINE void row_dot_add<double>(const double* stk, int stride, int n, const double* q, double* out) {
-  for (int s = 0; s < n; s += kWidth) {
-    Vec a = load(out + s), b = load(stk + s) * splat(q[0]);
-    a += load(stk + stride + s) * splat(q[1]); b += load(stk + 2 * stride + s) * splat(q[2]);
-    a += load(stk + 3 * stride + s) * splat(q[3]); b += load(stk + 4 * stride + s) * splat(q[4]);
-    a += load(stk + 5 * stride + s) * splat(q[5]); b += load(stk + 6 * stride + s) * splat(q[6]);
-    store(out + s, a + b + load(stk + 7 * stride + s) * splat(q[7]));
+// the four products of two stacks with two generators, n entries each; ADD: to what is there
+template <bool ADD, class T> DAL_INLINE void four_rows(const T* stk1, const T* stk2, int stride, int n, const T* q1, const T* q2, T* r11, T* r22, T* r12, T* r21) {
+  if constexpr (std::is_same_v<T, double>) {
+    for (int s = 0; s < n; s += kWidth) {
+      Vec z = Vec{}, a[2] = {ADD ? load(r11 + s) : z, z}, b[2] = {ADD ? load(r22 + s) : z, z}, c[2] = {ADD ? load(r12 + s) : z, z}, d[2] = {ADD ? load(r21 + s) : z, z};
+#pragma GCC unroll 8
+      for (int l = 0; l < 8; ++l) {  // two sums each: the latency of one is longer than a round
+        Vec u = load(stk1 + l * stride + s), v = load(stk2 + l * stride + s), x = splat(q1[l]), y = splat(q2[l]);
+        a[l & 1] += u * x; b[l & 1] += v * y; c[l & 1] += u * y; d[l & 1] += v * x;
+      }
+      store(r11 + s, a[0] + a[1]); store(r22 + s, b[0] + b[1]); store(r12 + s, c[0] + c[1]); store(r21 + s, d[0] + d[1]);
+    }
+  } else {
+    for (int s = 0; s < n; ++s) {
+      T z = T(0.0), a = ADD ? r11[s] : z, b = ADD ? r22[s] : z, c = ADD ? r12[s] : z, d = ADD ? r21[s] : z;
+      for (int l = 0; l < 8; ++l) {
+        T u = stk1[l * stride + s], v = stk2[l * stride + s];
+        a += u * q1[l]; b += v * q2[l]; c += u * q2[l]; d += v * q1[l];
+      }
+      r11[s] = a; r22[s] = b; r12[s] = c; r21[s] = d;
+    }
   }
 }
 template <class T> DAL_INLINE void push(T* stk, int stride, int s, const T* P) {
@@ -233,21 +240,20 @@ template <class T> DAL_INLINE void clear(const ModelData& M, const Hessian<T>& E
 }
 
 // Dense second derivatives over all variables (6.1): writes the ancestor pairs only, so E must be zero elsewhere (potentials add to other
-// entries: clear() first). After generators().
-template <class T> void second(Work<T>& w, const Hessian<T>& E) {
+// entries: clear() first). After generators(). newton (only when M.all_dynamic): the mixed rows are left in w.up, w.lo, where they are the
+// packed Newton matrix.
+template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = false) {
   const ModelData& M = *w.M;
   int stride = padded(M.nm + 1);
   if (!M.potentials.empty()) clear(M, E);
   T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
   for (int d = 0; d < M.nm; ++d) {
     int n = M.joints[d].depth_all;
+    if (newton) { r12 = w.up + M.eoff[d]; r21 = w.lo + M.eoff[d]; }
     push(w.stk1, stride, n, w.P1 + 8 * d);
     push(w.stk2, stride, n, w.P2 + 8 * d);
     const T *Q1 = w.Q1 + 8 * d, *Q2 = w.Q2 + 8 * d;
-    row_dot(w.stk1, stride, n + 1, Q1, r11);
-    row_dot(w.stk2, stride, n + 1, Q2, r22);
-    row_dot(w.stk1, stride, n + 1, Q2, r12);
-    row_dot(w.stk2, stride, n + 1, Q1, r21);
+    four_rows<false>(w.stk1, w.stk2, stride, n + 1, Q1, Q2, r11, r22, r12, r21);
     scatter_rows(M, d, r11, r22, r12, r21, E);
   }
 }
@@ -300,10 +306,8 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     push(w.stk1, stride, n, w.P1 + 8 * d); push(w.stk2, stride, n, w.P2 + 8 * d);
     push(w.stk3, stride, n, w.dP1 + 8 * d); push(w.stk4, stride, n, w.dP2 + 8 * d);
     const T *Q1 = w.Q1 + 8 * d, *Q2 = w.Q2 + 8 * d, *dQ1 = w.dQ1 + 8 * d, *dQ2 = w.dQ2 + 8 * d;
-    row_dot(w.stk1, stride, n + 1, dQ1, r11); row_dot_add(w.stk3, stride, n + 1, Q1, r11);
-    row_dot(w.stk2, stride, n + 1, dQ2, r22); row_dot_add(w.stk4, stride, n + 1, Q2, r22);
-    row_dot(w.stk1, stride, n + 1, dQ2, r12); row_dot_add(w.stk3, stride, n + 1, Q2, r12);
-    row_dot(w.stk2, stride, n + 1, dQ1, r21); row_dot_add(w.stk4, stride, n + 1, Q1, r21);
+    four_rows<false>(w.stk1, w.stk2, stride, n + 1, dQ1, dQ2, r11, r22, r12, r21);
+    four_rows<true>(w.stk3, w.stk4, stride, n + 1, Q1, Q2, r11, r22, r12, r21);
     scatter_rows(M, d, r11, r22, r12, r21, E);
   }
 }

@@ -22,7 +22,7 @@ typedef int64_t IVec __attribute__((vector_size(8 * kWidth)));
 
 DAL_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecU*>(p); }
 DAL_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecU*>(p) = v; }
-DAL_INLINE Vec splat(double x) { return Vec{} + x; }
+DAL_INLINE Vec splat(double x) { return x - Vec{}; }  // x + 0 would be an addition, because of -0
 
 // ---- Lanes: kWidth independent rollouts
 struct Lanes {

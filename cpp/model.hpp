@@ -100,9 +100,12 @@ struct ModelData {
   int packed = 0, phi_slots = 0;
   bool coupled = false;                    // the elimination tree differs from the kinematic tree
   bool chain_solver = false;               // use the O(n) elimination for steps
+  bool all_dynamic = false;                // massive joints and dynamic variables are the same, in the same order, and the trees agree
   std::vector<int> kdepth, kparent;        // dynamic kinematic tree: depth, parent (dynamic index)
   std::vector<int> slot_map, slot_off;     // kinematic slot -> elimination slot, per row
-  std::vector<int> nbr, nbr_off;           // structurally non-zero columns (all variables) of each dynamic row
+  std::vector<int> nbr, nbr_off;           // structurally non-zero columns of each row of second derivatives with constraints, sorted
+  std::vector<int> lnbr, lnbr_off;         // the same without constraints
+  std::vector<int> nbr_dyn, lnbr_dyn;      // how many of them are dynamic (these come first)
   // elements
   std::vector<Element> potentials, forces, constraints;
   std::vector<int> local_q, local_joint;   // variables of elements, and the pose index of their joint (-1: none)

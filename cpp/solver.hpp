@@ -9,12 +9,6 @@ namespace DALEMBERT_ARCH {
 template <class T> DAL_INLINE void row_sub(T* __restrict y, const T a, const T* __restrict x, int n) {
   for (int i = 0; i < n; ++i) y[i] -= a * x[i];
 }
-// padded version for packed rows: lanes beyond the end only touch padding
-template <class T> DAL_INLINE void row_sub_padded(T* y, const T a, const T* x, int n) { row_sub(y, a, x, n); }
-template <> DAL_INLINE void row_sub_padded<double>(double* y, const double a, const double* x, int n) {
-  Vec av = splat(a);
-  for (int i = 0; i < n; i += kWidth) store(y + i, load(y + i) - av * load(x + i));
-}
 
 DAL_INLINE int packed_offset(const ModelData& M, int i, int k, bool& upper) {
   // entry N[i, k]: if i is the ancestor it sits in k's upper row, else in i's lower row
@@ -49,59 +43,164 @@ template <class T> void assemble_packed(Work<T>& w) {
   }
 }
 
+// y -= sum_k coef_k src_k for two matrices at once, VECS vectors each
+template <int VECS> DAL_INLINE void collect_two(double* y, double* z, const double* a, const double* b, const int* off, int count, const double* lo, const double* up) {
+  Vec s[VECS], t[VECS];
+#pragma GCC unroll 8
+  for (int j = 0; j < VECS; ++j) { s[j] = load(y + j * kWidth); t[j] = load(z + j * kWidth); }
+  for (int k = 0; k < count; ++k) {
+    const Vec f = splat(a[k]), g = splat(b[k]);
+    const double *x = lo + off[k], *v = up + off[k];
+#pragma GCC unroll 8
+    for (int j = 0; j < VECS; ++j) { s[j] -= f * load(x + j * kWidth); t[j] -= g * load(v + j * kWidth); }
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < VECS; ++j) { store(y + j * kWidth, s[j]); store(z + j * kWidth, t[j]); }
+}
+
 // Tree LU without fill-in and without pivoting. Returns a mask of lanes whose pivots are usable.
 template <class T> MaskOf<T> factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);
-  for (int k = M.nd - 1; k >= 0; --k) {
-    int dk = M.edepth[k], ok = M.eoff[k];
-    T piv = w.lo[ok + dk];
-    T size = fabs_(piv);
-    w.inv[k] = T(1.0) / piv;
+  for (int i = M.nd - 1; i >= 0; --i) {
+    int di = M.edepth[i], oi = M.eoff[i], n = 0;
+    // row i collects from the finished rows below it
+    T *lo = w.lo + oi, *up = w.up + oi, *ca = w.gc, *cb = w.gc + M.nd;
+    for (int t = M.edesc_off[i]; t < M.edesc_off[i + 1]; ++t, ++n) {
+      int k = M.edesc[t], at = M.eoff[k] + di;
+      ca[n] = w.up[at] * w.inv[k];
+      cb[n] = w.lo[at] * w.inv[k];
+      w.gn[n] = M.eoff[k];
+    }
+    if constexpr (std::is_same_v<T, double>) {
+      int vecs = di / kWidth + 1;  // lanes beyond the diagonal only touch padding
+      if (n)
+        for (int at = 0; vecs > 0; at += 4 * kWidth, vecs -= 4) {
+          const double *l = w.lo + at, *u = w.up + at;
+          if (vecs == 1) collect_two<1>(lo + at, up + at, ca, cb, w.gn, n, l, u);
+          else if (vecs == 2) collect_two<2>(lo + at, up + at, ca, cb, w.gn, n, l, u);
+          else if (vecs == 3) collect_two<3>(lo + at, up + at, ca, cb, w.gn, n, l, u);
+          else collect_two<4>(lo + at, up + at, ca, cb, w.gn, n, l, u);
+        }
+    } else {
+      for (int k = 0; k < n; ++k)
+        for (int j = 0; j <= di; ++j) { lo[j] -= ca[k] * w.lo[w.gn[k] + j]; up[j] -= cb[k] * w.up[w.gn[k] + j]; }
+    }
+    T piv = lo[di], size = fabs_(piv);
+    w.inv[i] = T(1.0) / piv;
     // relative pivot: against the largest entry of its row
     T big = T(1e-300);
-    for (int i = 0; i < dk; ++i) big = nan_max(big, fabs_(w.lo[ok + i]));
+    for (int j = 0; j < di; ++j) big = nan_max(big, fabs_(lo[j]));
     T rel = select(lt(size, T(1e-250)), T(0.0), size / (big + size));
     worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
-    const int* path = M.epath.data() + M.epath_off[k];
-    for (int di = 0; di < dk; ++di) {
-      int oi = M.eoff[path[di]];
-      T a = w.up[ok + di] * w.inv[k], b = w.lo[ok + di] * w.inv[k];
-      row_sub_padded(w.lo + oi, a, w.lo + ok, di + 1);
-      row_sub_padded(w.up + oi, b, w.up + ok, di + 1);
-    }
   }
   return lt(T(1e-13), worst);
 }
 
-// y[0..n) += sum_k coef_k src_k[0..n): sums stay in registers, so each source is read once and y written once
-template <class T> DAL_INLINE void gather(T* y, const T* coef, const T* const* src, int count, int n) {
+// ---- Sums of rows: y = (y + sum_k coef_k src_k) scale. Sums stay in registers, so each source is read once and y is written once. The lists
+// are in w.gc (coefficients), w.gp (source rows), w.gn (entries per row), filled row after row by `Lists`.
+template <class T> struct Lists {
+  Work<T>& w;
+  int n = 0, row = 0, first = 0;
+  DAL_INLINE void add(const T& coef, const T* src) { w.gc[n] = coef; w.gp[n++] = src; }
+  DAL_INLINE void end_row() { w.gn[row++] = n - first; first = n; }
+  DAL_INLINE void restart() { n = row = first = 0; }
+};
+
+constexpr int kGather = 10;  // vectors side by side: enough to hide the latency of a multiply-add; more do not fit the registers of AVX2
+template <int VECS, bool ADD> DAL_INLINE void gather_block(double* y, const double* coef, const double* const* src, int count, int at, double scale) {
+  Vec sum[VECS];
+  y += at;
+#pragma GCC unroll 16
+  for (int j = 0; j < VECS; ++j) sum[j] = ADD ? load(y + j * kWidth) : Vec{};
   for (int k = 0; k < count; ++k) {
-    const T a = coef[k];
-    const T* x = src[k];
-    for (int i = 0; i < n; ++i) y[i] += a * x[i];
+    const Vec f = splat(coef[k]);
+    const double* x = src[k] + at;
+#pragma GCC unroll 16
+    for (int j = 0; j < VECS; ++j) sum[j] += f * load(x + j * kWidth);
+  }
+  const Vec f = splat(scale);
+#pragma GCC unroll 16
+  for (int j = 0; j < VECS; ++j) store(y + j * kWidth, sum[j] * f);
+}
+// calls then(constant number of vectors, first column) for blocks of nearly equal width that cover `columns` columns, a multiple of kWidth
+template <class F> DAL_INLINE void column_blocks(int columns, F then) {
+  int vecs = columns / kWidth, blocks = (vecs + kGather - 1) / kGather;
+  for (int b = 0, at = 0; b < blocks; ++b) {
+    int width = vecs / blocks + (b < vecs % blocks);
+    switch (width) {
+      case 1: then(std::integral_constant<int, 1>(), at); break;
+      case 2: then(std::integral_constant<int, 2>(), at); break;
+      case 3: then(std::integral_constant<int, 3>(), at); break;
+      case 4: then(std::integral_constant<int, 4>(), at); break;
+      case 5: then(std::integral_constant<int, 5>(), at); break;
+      case 6: then(std::integral_constant<int, 6>(), at); break;
+      case 7: then(std::integral_constant<int, 7>(), at); break;
+      case 8: then(std::integral_constant<int, 8>(), at); break;
+      case 9: then(std::integral_constant<int, 9>(), at); break;
+      default: then(std::integral_constant<int, 10>(), at); break;
+    }
+    at += width * kWidth;
   }
 }
-template <> DAL_INLINE void gather<double>(double* y, const double* coef, const double* const* src, int count, int n) {
-  int i = 0;
-  for (; i + 4 * kWidth <= n; i += 4 * kWidth) {
-    Vec a = load(y + i), b = load(y + i + kWidth), c = load(y + i + 2 * kWidth), d = load(y + i + 3 * kWidth);
-    for (int k = 0; k < count; ++k) {
-      Vec f = splat(coef[k]);
-      const double* x = src[k] + i;
-      a += f * load(x); b += f * load(x + kWidth); c += f * load(x + 2 * kWidth); d += f * load(x + 3 * kWidth);
+// rows of Y (row stride ld) from the lists; ADD: to what is there, else from zero. For double, `columns` is a multiple of kPad.
+template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int rows, int columns, T scale = T(1.0)) {
+  if constexpr (std::is_same_v<T, double>) {
+    column_blocks(columns, [&](auto vecs, int at) {
+      const double* coef = w.gc;
+      const double* const* src = w.gp;
+      double* y = Y;
+      for (int r = 0; r < rows; ++r, y += ld) {
+        int count = w.gn[r];
+        gather_block<decltype(vecs)::value, ADD>(y, coef, src, count, at, scale);
+        coef += count;
+        src += count;
+      }
+    });
+  } else {
+    int n = 0;
+    for (int r = 0; r < rows; ++r) {
+      T* y = Y + size_t(r) * ld;
+      if (!ADD) for (int i = 0; i < columns; ++i) y[i] = T(0.0);
+      for (int k = 0; k < w.gn[r]; ++k, ++n) for (int i = 0; i < columns; ++i) y[i] += w.gc[n] * w.gp[n][i];
+      for (int i = 0; i < columns; ++i) y[i] = y[i] * scale;
     }
-    store(y + i, a); store(y + i + kWidth, b); store(y + i + 2 * kWidth, c); store(y + i + 3 * kWidth, d);
   }
-  for (; i + kWidth <= n; i += kWidth) {
-    Vec a = load(y + i);
-    for (int k = 0; k < count; ++k) a += splat(coef[k]) * load(src[k] + i);
-    store(y + i, a);
-  }
-  for (; i < n; ++i) {
-    double a = y[i];
-    for (int k = 0; k < count; ++k) a += coef[k] * src[k][i];
-    y[i] = a;
+}
+
+// the same with coefficients from rows of A (row stride lda) at the first `counts[r]` of the columns idx + off[r], sources the rows of Z of these numbers
+template <class T> void gather_indexed(T* Y, int ld, int rows, int columns, const T* A, int lda, const int* idx, const int* off, const int* counts, const T* Z, T scale = T(1.0)) {
+  if constexpr (std::is_same_v<T, double>) {
+    column_blocks(columns, [&](auto vecs, int at) {
+      constexpr int n = decltype(vecs)::value;
+      for (int r = 0; r < rows; ++r) {
+        const int *k = idx + off[r], *end = k + counts[r];
+        const double* a = A + size_t(r) * lda;
+        Vec sum[n];
+#pragma GCC unroll 16
+        for (int j = 0; j < n; ++j) sum[j] = Vec{};
+        for (; k != end; ++k) {
+          const Vec f = splat(a[*k]);
+          const double* x = Z + size_t(*k) * ld + at;
+#pragma GCC unroll 16
+          for (int j = 0; j < n; ++j) sum[j] += f * load(x + j * kWidth);
+        }
+        double* y = Y + size_t(r) * ld + at;
+        const Vec f = splat(scale);
+#pragma GCC unroll 16
+        for (int j = 0; j < n; ++j) store(y + j * kWidth, sum[j] * f);
+      }
+    });
+  } else {
+    for (int r = 0; r < rows; ++r) {
+      T* y = Y + size_t(r) * ld;
+      for (int i = 0; i < columns; ++i) y[i] = T(0.0);
+      for (int t = 0; t < counts[r]; ++t) {
+        int k = idx[off[r] + t];
+        for (int i = 0; i < columns; ++i) y[i] += A[size_t(r) * lda + k] * Z[size_t(k) * ld + i];
+      }
+      for (int i = 0; i < columns; ++i) y[i] = y[i] * scale;
+    }
   }
 }
 
@@ -131,24 +230,43 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
     }
     return;
   }
-  // leaves to root, each row collecting from all rows below it
+  // coefficients and sources of both sweeps once: leaves to root, each row collecting from all rows below it, then root to leaves
+  Lists<T> lists{w};
   for (int i = M.nd - 1; i >= 0; --i) {
-    int n = 0, di = M.edepth[i];
-    for (int t = M.edesc_off[i]; t < M.edesc_off[i + 1]; ++t, ++n) {
+    int di = M.edepth[i];
+    for (int t = M.edesc_off[i]; t < M.edesc_off[i + 1]; ++t) {
       int k = M.edesc[t];
-      w.gc[n] = -(a[M.eoff[k] + di] * w.inv[k]);
-      w.gp[n] = X + size_t(k) * ld;
+      lists.add(-(a[M.eoff[k] + di] * w.inv[k]), X + size_t(k) * ld);
     }
-    gather(X + size_t(i) * ld, w.gc, w.gp, n, nr);
+    lists.end_row();
   }
   for (int k = 0; k < M.nd; ++k) {
-    int dk = M.edepth[k], ok = M.eoff[k];
     const int* path = M.epath.data() + M.epath_off[k];
-    T* xk = X + size_t(k) * ld;
-    for (int di = 0; di < dk; ++di) { w.gc[di] = -b[ok + di]; w.gp[di] = X + size_t(path[di]) * ld; }
-    gather(xk, w.gc, w.gp, dk, nr);
-    for (int c = 0; c < nr; ++c) xk[c] = xk[c] * w.inv[k];
+    for (int di = 0; di < M.edepth[k]; ++di) lists.add(-b[M.eoff[k] + di], X + size_t(path[di]) * ld);
+    lists.end_row();
   }
+  auto sweeps = [&](auto collect) {
+    const T* c = w.gc;
+    const T* const* p = w.gp;
+    for (int r = 0; r < 2 * M.nd; ++r) {
+      int count = w.gn[r], i = r < M.nd ? M.nd - 1 - r : r - M.nd;
+      if (count || r >= M.nd) collect(X + size_t(i) * ld, c, p, count, r < M.nd ? T(1.0) : w.inv[i]);
+      c += count;
+      p += count;
+    }
+  };
+  int at = 0;
+  if constexpr (std::is_same_v<T, double>) {
+    at = nr / kWidth * kWidth;  // both sweeps block by block of columns, so that a block stays in the first-level cache
+    column_blocks(at, [&](auto vecs, int from) {
+      sweeps([&](double* y, const double* c, const double* const* p, int count, double scale) { gather_block<decltype(vecs)::value, true>(y, c, p, count, from, scale); });
+    });
+  }
+  if (at < nr)
+    sweeps([&](T* y, const T* c, const T* const* p, int count, T scale) {
+      for (int k = 0; k < count; ++k) for (int i = at; i < nr; ++i) y[i] += c[k] * p[k][i];
+      for (int i = at; i < nr; ++i) y[i] = y[i] * scale;
+    });
 }
 
 // ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that both products are

@@ -12,6 +12,10 @@ namespace DALEMBERT_ARCH {
 
 constexpr int kPad = 8;  // rows are padded to this many entries
 inline int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
+// columns of the one-step matrices come in whole tiles of products; the row stride avoids powers of two, which would map rows onto the same cache lines
+constexpr int kTile = kWidth > 4 ? 2 * kWidth : 8;
+inline int whole_tiles(int n) { return (n + kTile - 1) / kTile * kTile; }
+inline int row_stride(int n) { return whole_tiles(n) % 32 ? whole_tiles(n) : whole_tiles(n) + kTile; }
 
 template <class T> struct Poses {
   M3<T>* R;   // by pose index; read through Joint::rot
@@ -46,9 +50,13 @@ template <class T> struct Work {
   // Newton matrix
   T *lo, *up, *inv;                  // packed
   T *phi, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
-  T *diag, *gc;                      // diagonal additions; coefficients and sources of a gather
+  T *diag, *gc;                      // diagonal additions; coefficients, sources and counts of sums of rows (solver.hpp, Lists)
   const T** gp;
+  int* gn;
   // elements, local
+  T** lrow;                          // rows of a matrix, by local variable
+  T* soa;                            // d_k, d_k' of a pair of sites by component, and two rows
+  int soa_stride = 0;
   V3<T> *di, *dij, *ddi, *ddij, *wv, *om, *dw, *ua, *ub;
   T *lg, *lh, *lt, *la, *lb, *lc, *ld;
   T *tape_w, *tape_in, *tape_out;
@@ -67,9 +75,12 @@ template <class T> struct Work {
   T *Z, *Pw, *Lw, *rhs;              // nd x (nw + nc), nd x nw, nc x nw
   T *mu, *nu, *g, *tmp;
   T *Hu, *Huu;                       // force second order: (2 nq) x nu and nu x nu
-  T *Wy, *TW;                        // nq x nw
+  T *TW, *HS;                        // nq x nw and nw x nw, row stride stride()
   T *fstore;                         // second derivatives of one force
   int nw = 0;
+  // columns of the one-step matrices: w (and dt), padding, then X = N^-1 C0^T from x_column on; `stride` is their row stride
+  int x_column(bool with_dt = false) const { return std::is_same_v<T, double> ? whole_tiles(nw + with_dt) : nw + with_dt; }
+  int stride(bool with_dt = false) const { return std::is_same_v<T, double> ? row_stride(x_column(with_dt) + M->nc) : nw + with_dt + M->nc; }
   bool large = false;
   bool use_packed = false;           // linearization needs the packed matrix even when steps use the O(n) elimination
 
@@ -116,14 +127,18 @@ template <class T> struct Work {
       take(phi, 128 * (m.phi_slots + 1)); take(phiv, 8 * (nm + 1));
       take(U, 8 * nm); take(Wv, 8 * nm); take(D, nm); take(z, nm);
     }
-    take(diag, nd); take(gc, 2 * nq + nc); take(gp, 2 * nq + nc);
+    take(diag, nd);
+    size_t entries = 2 * (m.epath.size() + nd) + (nc + 1) * (nq + nc);
+    take(gc, entries); take(gp, entries); take(gn, 2 * nq + nc);
     for (V3<T>** g : {&di, &ddi, &wv, &om, &dw, &ua, &ub}) take(*g, ml + 1);
+    soa_stride = padded(m.max_local + 1);
+    take(soa, 8 * soa_stride); take(lrow, ml);
     take(dij, ml * ml); take(ddij, ml * ml);
     for (T** g : {&lg, &la, &lb, &lc, &ld}) take(*g, 3 * ml + 8 + nu);
     take(lh, (2 * ml + nu + 2) * (2 * ml + nu + 2)); take(lt, (2 * ml + nu + 2) * (2 * ml + nu + 2));
     take(tape_w, m.max_tape_work); take(tape_in, m.max_tape_io); take(tape_out, m.max_tape_io);
     take(h, nc); take(hscale, nc); take(C0, nc * nq); take(C1, nc * nq); take(S1, nc * nc);
-    take(Xr, nd * padded(nc + 1)); take(lam, nc); take(lam_try, nc);
+    take(Xr, nd * row_stride(nc + 1)); take(lam, nc); take(lam_try, nc);
     take(x, nq); take(y, nq); take(y_try, nq); take(p, nd); take(r, nd); take(u, nu); take(dy, nd); take(dl, nc); take(pnext, nd); take(kin, m.nk);
     take(kkt, (nd + nc) * (nd + nc + 2)); take(dense, 3 * nc * nc + 4 * nc + nc * (large ? ncol + kPad : 2));
     if (large) {
@@ -133,11 +148,11 @@ template <class T> struct Work {
       take(eta, nm + 1); take(xi, nm + 1); take(dS, nm); take(dB, nm); take(dF, nm); take(dG, nm);
       take(dH, nn); take(dhb, nn); take(dIC, nn);
       for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * nm);
-      size_t nwp = ncol + nc + kPad;
-      take(Z, nd * nwp); take(Pw, nd * nwp); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
+      size_t nwp = row_stride(whole_tiles(ncol + 1) + nc);
+      take(Z, nd * nwp + kTile); take(Pw, nd * nwp); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
       take(Hu, 2 * nq * nu); take(Huu, nu * nu);
-      take(Wy, nq * nwp); take(TW, nq * nwp);
+      take(TW, nq * nwp); take(HS, size_t(nw + 2 * kTile) * nwp);
       take(fstore, 3 * ml * ml + 12 * ml + 36 + 2 * ml * nu + nu * nu);
     }
     return at + 64;

@@ -44,14 +44,21 @@ template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
     for (int k = i; k < m; ++k) w.dij[i * n + k] = anc[i * n + k] ? cross(w.wv[i], w.di[k]) : zero3<T>();
 }
 
+// the nearest local variable above i, -1 if none
+DAL_INLINE int local_parent(const unsigned char* anc, int n, int i) {
+  int k = i - 1;
+  while (k >= 0 && !anc[k * n + i]) --k;
+  return k;
+}
+
 // change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i, into w.dw
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
   const unsigned char* anc = w.M->anc.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i) {
-    V3<T> om = zero3<T>();
-    for (int k = 0; k <= i; ++k)
-      if (anc[k * n + i]) om += w.wv[k] * delta[k];
+    int up = local_parent(anc, n, i);
+    V3<T> om = w.wv[i] * delta[i];
+    if (up >= 0) om += w.om[up];
     w.om[i] = om;
     w.dw[i] = cross(om, w.wv[i]);
   }
@@ -75,44 +82,87 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
   return dd;
 }
 
-// Half squared distance s = d.d / 2 (KERNELS 8.3). order 1: w.lg = s_i; 2: w.lh = s_ik; 3: w.lt = s_ik along delta.
-// For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i = d_i + d x w_i; unrelated pairs have d_i.d_k. The third derivative is the
-// product rule on that, with d_i' = Om_i x d_i + w_i x (sum of d_k delta_k below i).
-template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
-  int m = moving(e), n = e.n;
-  const unsigned char* anc = w.M->anc.data() + e.pair;
-  V3<T> d = site_first(w, e, P);
-  for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
-  if (order >= 2)
-    for (int i = 0; i < m; ++i) {
-      V3<T> ei = w.di[i] + cross(d, w.wv[i]);
-      w.ua[i] = ei;
-      for (int k = i; k < m; ++k) {
-        T x = dot(anc[i * n + k] ? ei : w.di[i], w.di[k]);
-        w.lh[i * n + k] = x;
-        w.lh[k * n + i] = x;
-      }
+// Half squared distance s = d.d / 2 (KERNELS 8.3). For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i = d_i + d x w_i; unrelated
+// pairs have d_i.d_k. The third derivative is the product rule on that, with d_i' = Om_i x d_i + w_i x (sum of d_k delta_k below i).
+// Rows of pairs are computed for all k at once from d_k (and d_k') by component: w.soa holds six arrays of w.soa_stride entries.
+template <class T> DAL_INLINE void by_component(Work<T>& w, const V3<T>* d, int m, int first) {
+  T *x = w.soa + first * w.soa_stride, *y = x + w.soa_stride, *z = y + w.soa_stride;
+  for (int k = 0; k < m; ++k) { x[k] = d[k].x; y[k] = d[k].y; z[k] = d[k].z; }
+}
+// out[k] (+)= e . d_k for k from .. m (rounded down and up to whole vectors)
+template <bool ADD, class T> DAL_INLINE void row_of_dots(const Work<T>& w, T* out, const V3<T>& e, int first, int from, int m) {
+  const T *x = w.soa + first * w.soa_stride, *y = x + w.soa_stride, *z = y + w.soa_stride;
+  if constexpr (std::is_same_v<T, double>) {
+    Vec ex = splat(e.x), ey = splat(e.y), ez = splat(e.z);
+    for (int k = from / kWidth * kWidth; k < m; k += kWidth) {
+      Vec t = ex * load(x + k) + ey * load(y + k) + ez * load(z + k);
+      store(out + k, ADD ? load(out + k) + t : t);
     }
-  if (order >= 3) {
-    axes_along(w, e, delta);  // w.om, w.dw
-    V3<T> dd = zero3<T>();
-    for (int i = 0; i < m; ++i) {
-      dd += w.di[i] * delta[i];
-      V3<T> below = zero3<T>();
-      for (int k = i + 1; k < m; ++k)
-        if (anc[i * n + k]) below += w.di[k] * delta[k];
-      w.ddi[i] = cross(w.om[i], w.di[i]) + cross(w.wv[i], below);
-    }
-    for (int i = 0; i < m; ++i) {
-      V3<T> de = w.ddi[i] + cross(dd, w.wv[i]) + cross(d, w.dw[i]);
-      for (int k = i; k < m; ++k) {
-        bool above = anc[i * n + k];
-        T x = dot(above ? de : w.ddi[i], w.di[k]) + dot(above ? w.ua[i] : w.di[i], w.ddi[k]);
-        w.lt[i * n + k] = x;
-        w.lt[k * n + i] = x;
-      }
+  } else {
+    for (int k = from; k < m; ++k) {
+      T t = e.x * x[k] + e.y * y[k] + e.z * z[k];
+      out[k] = ADD ? out[k] + t : t;
     }
   }
+}
+// local variables below i that follow it without a gap
+DAL_INLINE int below_in_row(const unsigned char* anc, int i, int m) {
+  int k = i + 1;
+  while (k < m && anc[k]) ++k;
+  return k;
+}
+// put(i, k, s_ik) for all i <= k; after site_first, which returned d
+template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const Element& e, const V3<T>& d, Put put) {
+  int m = moving(e), n = e.n;
+  T *above = w.soa + 6 * w.soa_stride, *other = above + w.soa_stride;
+  by_component(w, w.di, m, 0);
+  for (int i = 0; i < m; ++i) {
+    const unsigned char* anc = w.M->anc.data() + e.pair + i * n;
+    int run = below_in_row(anc, i, m);
+    row_of_dots<false>(w, above, w.di[i] + cross(d, w.wv[i]), 0, i, m);
+    put(i, i, above[i]);
+    for (int k = i + 1; k < run; ++k) put(i, k, above[k]);
+    if (run == m) continue;
+    row_of_dots<false>(w, other, w.di[i], 0, run, m);
+    for (int k = run; k < m; ++k) put(i, k, anc[k] ? above[k] : other[k]);
+  }
+}
+// put(i, k, s_ik along delta) for all i <= k; d_i' stays in w.ddi; returns d'
+template <class T, class Put> DAL_INLINE V3<T> square_third(Work<T>& w, const Element& e, const V3<T>& d, const T* delta, Put put) {
+  int m = moving(e), n = e.n;
+  const unsigned char* anc = w.M->anc.data() + e.pair;
+  T *above = w.soa + 6 * w.soa_stride, *other = above + w.soa_stride;
+  axes_along(w, e, delta);  // w.om, w.dw
+  V3<T> dd = zero3<T>();
+  for (int i = 0; i < m; ++i) { dd += w.di[i] * delta[i]; w.ua[i] = zero3<T>(); }
+  for (int i = m - 1; i >= 0; --i) {  // w.ua: sum of d_k delta_k below i
+    int up = local_parent(anc, n, i);
+    if (up >= 0) w.ua[up] += w.ua[i] + w.di[i] * delta[i];
+    w.ddi[i] = cross(w.om[i], w.di[i]) + cross(w.wv[i], w.ua[i]);
+  }
+  by_component(w, w.di, m, 0);
+  by_component(w, w.ddi, m, 3);
+  for (int i = 0; i < m; ++i) {
+    V3<T> a = w.di[i], b = w.ddi[i];
+    row_of_dots<false>(w, above, b + cross(dd, w.wv[i]) + cross(d, w.dw[i]), 0, i, m);
+    row_of_dots<true>(w, above, a + cross(d, w.wv[i]), 3, i, m);
+    int run = below_in_row(anc + i * n, i, m);
+    put(i, i, above[i]);
+    for (int k = i + 1; k < run; ++k) put(i, k, above[k]);
+    if (run == m) continue;
+    row_of_dots<false>(w, other, b, 0, run, m);
+    row_of_dots<true>(w, other, a, 3, run, m);
+    for (int k = run; k < m; ++k) put(i, k, anc[i * n + k] ? above[k] : other[k]);
+  }
+  return dd;
+}
+// order 1: w.lg = s_i; 2: w.lh = s_ik; 3: w.lt = s_ik along delta
+template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
+  int m = moving(e), n = e.n;
+  V3<T> d = site_first(w, e, P);
+  for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
+  if (order >= 2) square_hessian(w, e, d, [&](int i, int k, T x) { w.lh[i * n + k] = w.lh[k * n + i] = x; });
+  if (order >= 3) square_third(w, e, d, delta, [&](int i, int k, T x) { w.lt[i * n + k] = w.lt[k * n + i] = x; });
   return T(0.5) * dot(d, d);
 }
 

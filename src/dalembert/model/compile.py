@@ -464,7 +464,11 @@ class _Compiler:
             for a in path:
                 columns[a].add(path[-1])
                 columns[path[-1]].add(a)
-        for clique in cliques(elements) + cliques(constraints):
+        for clique in cliques(elements):
+            for a in clique:
+                columns[a].update(clique)
+        lnbr = [sorted(c) for c in columns]
+        for clique in cliques(constraints):
             for a in clique:
                 columns[a].update(clique)
         nbr = [sorted(c) for c in columns]
@@ -490,6 +494,8 @@ class _Compiler:
             "slot_off": slot_off,
             "nbr": [i for r in nbr for i in r],
             "nbr_off": _offsets(nbr),
+            "lnbr": [i for r in lnbr for i in r],
+            "lnbr_off": _offsets(lnbr),
         }
 
     def reference(self) -> dict[str, Any]:
