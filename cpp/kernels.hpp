@@ -11,7 +11,7 @@ namespace dalembert {
 struct Scratch;
 
 struct Options {
-  double alpha = 0.5, minus = 0.5, plus = 0.5, tolerance = 1e-13, h_tolerance = 1e-14;
+  double alpha = 0.5, minus = 0.5, plus = 0.5, tolerance = 1e-14, h_tolerance = 1e-14;
   int max_iterations = 40;
   bool plain = false;
 };

@@ -126,29 +126,45 @@ def test_scissor_lift_is_second_order_down_to_small_steps() -> None:
     assert slope(errors, steps) == pytest.approx(2.0, abs=0.05)
 
 
+def smooth_mean(x: np.ndarray) -> float:
+    """Mean with a bump function for weights: of a quasi-periodic record it converges faster than any power of its length, so that a drift
+    far below the oscillation can be seen (weighted Birkhoff averages, Das, Saiki, Sander, Yorke 2017)."""
+    s = (np.arange(len(x)) + 0.5) / len(x)
+    weights = np.exp(-1 / (s * (1 - s)))
+    return float(weights @ x / weights.sum())
+
+
+def drift(energy: np.ndarray) -> float:
+    """Change of the mean from the first to the second half, in units of the span of the energy error."""
+    half = len(energy) // 2
+    return abs(smooth_mean(energy[half:]) - smooth_mean(energy[:half])) / float(np.ptp(energy))
+
+
 def test_pendulum_energy_has_no_drift_over_5000_s() -> None:
     model = da.models.n_link(1)
     vi = da.MidpointVI(model, 0.1)
     energy = vi.simulate(vi.state(q=[2.0]), time=5000).step_energy()
-    span = np.ptp(energy)
-    first, last = energy[:10000].mean(), energy[-10000:].mean()
-    assert abs(last - first) < 2e-3 * span
-    assert span < 0.02 * abs(energy[0])
+    assert drift(energy) < 1e-8
+    assert np.ptp(energy) < 0.02 * abs(energy[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("q0", [[0.5, 0.3], [1.5, 1.0]])
-def test_two_link_energy_has_no_drift_over_a_million_steps(q0: list[float]) -> None:
-    """Regular and chaotic motion: the mean moves by less than 1e-6 of the span of potential energy (hanging to upright), and little
-    beside the error's own oscillation (measured 6e-5 and 6e-4 of it: means of finite records)."""
+def test_two_link_energy_has_no_drift_over_a_million_steps() -> None:
     model = da.models.n_link(2)
     vi = da.MidpointVI(model, 0.01)
-    energy = vi.simulate(vi.state(q=q0), steps=1_000_000).step_energy()
+    energy = vi.simulate(vi.state(q=[0.5, 0.3]), steps=1_000_000).step_energy()
+    assert drift(energy) < 1e-6  # 6e-8; 1.5e-5 with a tolerance of 1e-13: rounding is a bias
+
+
+@pytest.mark.slow
+def test_two_link_energy_of_a_chaotic_motion_has_no_drift_over_a_million_steps() -> None:
+    """Chaotic: the mean of the error itself wanders (1e-3 of its span), so the span is that of potential energy, hanging to upright."""
+    model = da.models.n_link(2)
+    vi = da.MidpointVI(model, 0.01)
+    energy = vi.simulate(vi.state(q=[1.5, 1.0]), steps=1_000_000).step_energy()
     span = da.potential_energy(model, [np.pi, 0.0]) - da.potential_energy(model, [0.0, 0.0])
-    half = len(energy) // 2
-    drift = abs(energy[half:].mean() - energy[:half].mean())
-    assert drift < 1e-6 * span
-    assert drift < 2e-3 * np.ptp(energy)
+    assert drift(energy) * np.ptp(energy) < 1e-6 * span
+    assert drift(energy) < 5e-3
 
 
 def test_momenta_of_coordinate_symmetries_are_exact() -> None:
@@ -250,14 +266,19 @@ def test_spherical_pendulum_at_its_pole_names_the_variables() -> None:
 
 
 def test_wrong_roots_are_refused() -> None:
-    """Whipping links turn too fast for this step: the equations have roots a turn away, which must not be taken for motion."""
+    """Whipping links turn too fast for this step: the equations have roots a turn away, which must not be taken for motion. The motion is
+    chaotic, so that where and how a run ends depends on rounding; none may run away in energy, and wrong roots must be met."""
     vi = da.MidpointVI(da.models.n_link(8), 0.05)
-    q0 = np.zeros(8)
-    q0[0] = 2.5
-    with pytest.raises(da.ConvergenceError, match="half a turn") as caught:
-        vi.simulate(vi.state(q0), time=100)
-    energy = caught.value.trajectory.step_energy()
-    assert np.abs(energy - energy[0]).max() < 100.0  # of a span of some 600 J between hanging and upright
+    reasons = []
+    for angle in (2.2, 2.3, 2.7, 2.9, 3.0):
+        q0 = np.zeros(8)
+        q0[0] = angle
+        with pytest.raises(da.ConvergenceError) as caught:
+            vi.simulate(vi.state(q0), time=200)
+        energy = caught.value.trajectory.step_energy()
+        assert np.abs(energy - energy[0]).max() < 300.0  # of some 600 J between hanging and upright
+        reasons.append(str(caught.value))
+    assert any("half a turn" in reason for reason in reasons)
 
 
 def test_a_flywheel_may_turn_far_in_a_step() -> None:

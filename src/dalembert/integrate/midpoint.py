@@ -32,7 +32,8 @@ class MidpointVI:
     """Generalized midpoint variational integrator of a Model.
 
     `dt`: step length (s), or an array (N,) of varying steps for `simulate`. `alpha` in [0, 1] (1/2 is second order).
-    `forcing`: "split" or "left". `tolerance`: residual relative to the sizes of p, L_v, dt L_q.
+    `forcing`: "split" or "left". `tolerance`: residual relative to the sizes of p, L_v, dt L_q; at the default, rounding level, energy does
+    not drift in a million steps, and 1e-10 saves up to an iteration.
 
     >>> import dalembert as da
     >>> pendulum = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
@@ -49,7 +50,7 @@ class MidpointVI:
         *,
         alpha: float = 0.5,
         forcing: str = "split",
-        tolerance: float = 1e-13,
+        tolerance: float = 1e-14,
         max_iterations: int = 40,
         plain: bool = False,
     ) -> None:
@@ -80,7 +81,7 @@ class MidpointVI:
 
     def _make_options(self) -> None:
         minus, plus = FORCING[self.forcing]
-        h_tolerance = max(self.tolerance / 10, 4e-15)
+        h_tolerance = max(4e-15, min(self.tolerance, max(self.tolerance / 10, 1e-14)))
         self._core = core(self.model)
         self.options = _core.Options(
             self.alpha, minus, plus, self.tolerance, h_tolerance, self.max_iterations, self.plain

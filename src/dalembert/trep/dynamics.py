@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..mechanics import acceleration, acceleration_second
 from .translation import Translation, translate
-from .user import User
+from .user import TOLERANCE, User
 
 if TYPE_CHECKING:
     from .system import System
@@ -59,7 +59,7 @@ class Dynamics:
         if found is None:
             if not iterations >= 1:
                 raise ValueError(f"max_iterations must be positive, not {iterations}")
-            found = _core.Options(0.5, 1.0, 0.0, 1e-13, 1e-14, int(iterations), False)
+            found = _core.Options(0.5, 1.0, 0.0, TOLERANCE, 1e-14, int(iterations), False)
             self._options[iterations] = found
         return found
 

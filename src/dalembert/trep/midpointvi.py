@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConvergenceError, SingularityError
 from .component import number
+from .user import TOLERANCE
 
 if TYPE_CHECKING:
     from .dynamics import Dynamics
@@ -309,7 +310,7 @@ class MidpointVI:
         """Say why a step failed; nothing was changed yet."""
         facts: dict[str, Any] = {
             "time": self._t2,
-            "residual": error * 1e-13,
+            "residual": error * TOLERANCE,
             "state": (self._q2.copy(), self._p2.copy()),
         }
         dynamics = self._dynamics
@@ -324,7 +325,7 @@ class MidpointVI:
                 hint="give these frames a rotational inertia, or avoid this configuration",
                 **facts,
             )
-        why = "is not finite" if status == 2 else f"stays at {error * 1e-13:.3g} (relative)"
+        why = "is not finite" if status == 2 else f"stays at {error * TOLERANCE:.3g} (relative)"
         raise ConvergenceError(
             f"the step from t = {self._t2:g} did not converge: the residual {why}",
             hint="a shorter step usually helps; check that the kinematic values can satisfy the constraints",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .system import System
 
 Array = NDArray[np.float64]
+TOLERANCE = 1e-14  # relative residual of a step in the core
 
 
 class User:
@@ -169,7 +170,7 @@ class User:
             except np.linalg.LinAlgError:
                 break
             w, mu = w + change[:nd], mu + change[nd:]
-        return q2, p2, lam, total, 1, error / 1e-13
+        return q2, p2, lam, total, 1, error / TOLERANCE
 
     def derivatives(
         self,
