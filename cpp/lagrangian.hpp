@@ -299,7 +299,12 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     right_generator(w.dQ1 + 8 * j, w.dF[j], w.dG[j], s.a1, s.b1);
     right_generator(w.dQ2 + 8 * j, w.dF[j], w.dG[j], s.a2, s.b2);
   }
-  if (!zeroed) clear(M, E);
+  if (!zeroed) {
+    // constraints add to h11 and h22 of other pairs, potentials and forces also to h12
+    bool mixed = !M.potentials.empty() || !M.forces.empty();
+    for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
+    if (mixed) for (int i = 0; i < M.nq * M.nq; ++i) E.h12[i] = T(0.0);
+  }
   T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
   for (int d = 0; d < M.nm; ++d) {
     int n = M.joints[d].depth_all;

@@ -51,16 +51,19 @@ DAL_INLINE int local_parent(const unsigned char* anc, int n, int i) {
   return k;
 }
 
+// true if local variable i turns its joint (sliding joints have no axis of rotation)
+DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) { return M.joints[M.local_joint[e.vars + i] - 1].kind >= 3; }
+
 // change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i, into w.dw
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
   const unsigned char* anc = w.M->anc.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i) {
     int up = local_parent(anc, n, i);
-    V3<T> om = w.wv[i] * delta[i];
-    if (up >= 0) om += w.om[up];
-    w.om[i] = om;
-    w.dw[i] = cross(om, w.wv[i]);
+    V3<T> om = up >= 0 ? w.om[up] : zero3<T>();
+    bool turn = turns(*w.M, e, i);
+    w.dw[i] = turn ? cross(om, w.wv[i]) : zero3<T>();  // w_i x w_i = 0
+    w.om[i] = turn ? om + w.wv[i] * delta[i] : om;
   }
 }
 
@@ -119,7 +122,7 @@ template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const E
   for (int i = 0; i < m; ++i) {
     const unsigned char* anc = w.M->anc.data() + e.pair + i * n;
     int run = below_in_row(anc, i, m);
-    row_of_dots<false>(w, above, w.di[i] + cross(d, w.wv[i]), 0, i, m);
+    row_of_dots<false>(w, above, turns(*w.M, e, i) ? w.di[i] + cross(d, w.wv[i]) : w.di[i], 0, i, m);
     put(i, i, above[i]);
     for (int k = i + 1; k < run; ++k) put(i, k, above[k]);
     if (run == m) continue;
@@ -138,14 +141,19 @@ template <class T, class Put> DAL_INLINE V3<T> square_third(Work<T>& w, const El
   for (int i = m - 1; i >= 0; --i) {  // w.ua: sum of d_k delta_k below i
     int up = local_parent(anc, n, i);
     if (up >= 0) w.ua[up] += w.ua[i] + w.di[i] * delta[i];
-    w.ddi[i] = cross(w.om[i], w.di[i]) + cross(w.wv[i], w.ua[i]);
+    w.ddi[i] = cross(w.om[i], w.di[i]);
+    if (turns(*w.M, e, i)) w.ddi[i] += cross(w.wv[i], w.ua[i]);
   }
   by_component(w, w.di, m, 0);
   by_component(w, w.ddi, m, 3);
   for (int i = 0; i < m; ++i) {
-    V3<T> a = w.di[i], b = w.ddi[i];
-    row_of_dots<false>(w, above, b + cross(dd, w.wv[i]) + cross(d, w.dw[i]), 0, i, m);
-    row_of_dots<true>(w, above, a + cross(d, w.wv[i]), 3, i, m);
+    V3<T> a = w.di[i], b = w.ddi[i], ea = a, eb = b;
+    if (turns(*w.M, e, i)) {
+      ea += cross(d, w.wv[i]);
+      eb += cross(dd, w.wv[i]) + cross(d, w.dw[i]);
+    }
+    row_of_dots<false>(w, above, eb, 0, i, m);
+    row_of_dots<true>(w, above, ea, 3, i, m);
     int run = below_in_row(anc + i * n, i, m);
     put(i, i, above[i]);
     for (int k = i + 1; k < run; ++k) put(i, k, above[k]);
