@@ -15,6 +15,7 @@ cmake --build "$work/build" --target _core -j "${JOBS:-2}"
 rm -rf "$work/package"
 mkdir -p "$work/package"
 cp -r src/dalembert "$work/package/"
+cp -r examples "$work/package/dalembert/"
 rm -f "$work/package/dalembert/"_core*.so
 cp "$work/build/"_core*.so "$work/package/dalembert/"
 
