@@ -20,7 +20,7 @@ FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-
 
 
 def closed_chain(seconds: float = 20.0) -> da.Trajectory:
-    """The device of paper 002, Listing 1, released from rest."""
+    """The device of Scalable variational integrators, Listing 1, released from rest."""
     model, configurations = models.load_with_configurations("closed_chain")
     vi = da.MidpointVI(model, dt=0.01)
     return vi.simulate(vi.state(q=configurations["q0"]), time=seconds)

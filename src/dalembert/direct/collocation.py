@@ -1,4 +1,4 @@
-"""Collocation to compare with (paper 004, section 7.1): midpoint rules for the Hamiltonian and for the velocity form.
+"""Collocation to compare with (DMOCC, section 7.1): midpoint rules for the Hamiltonian and for the velocity form.
 
 A scheme returns (gap, rows): `gap` (nd) determines the second unknown of the next node, `rows` (nd) ties the
 configurations. The second unknown is the momentum, or the velocity for `velocity_midpoint`.

@@ -1,4 +1,4 @@
-"""DMOC: optimal control by discrete mechanics, in generalized coordinates (paper 004, sections 2 and 3).
+"""DMOC: optimal control by discrete mechanics, in generalized coordinates (DMOCC, sections 2 and 3).
 
 The forced discrete Euler-Lagrange equations of any Model are the equality constraints of a nonlinear program. Both q
 and p are unknowns (position-momentum form): the same solutions as with q alone, but a solver finds them from afar.
@@ -48,7 +48,7 @@ def dmoc(
     """The motion of a model that minimizes a cost subject to its discrete equations of motion.
 
     `start`, `goal`: what is prescribed at the ends: a State, or a mapping with any of "q", "v", "p" (arrays, or
-    {name: value} for some of them; velocities become momenta by the Legendre transform, paper 004 eq. 18; unnamed
+    {name: value} for some of them; velocities become momenta by the Legendre transform, DMOCC eq. 18; unnamed
     kinematic velocities count as 0) and "where": m -> [(low, expression, high), ...] of configuration and momentum.
     `steps` N, `time` T (s); `free_time=(low, high)` makes T an unknown (then `time` is its guess).
 
@@ -117,7 +117,7 @@ def dmoc(
 def discrete_mechanics(
     m: Mechanics, q0: Any, p0: Any, u: Any, lam: Any, q1: Any, p1: Any, *, h: Any, alpha: float, forcing: str
 ) -> tuple[Any, Any]:
-    """The forced discrete Euler-Lagrange equations in position-momentum form (paper 004 eq. 10 with 14-18).
+    """The forced discrete Euler-Lagrange equations in position-momentum form (DMOCC eq. 10 with 14-18).
 
     Returns p_{k+1} = D2 Ld + F+ as a residual (nd), and p_k + D1 Ld + F- - Dh(q_k)' lam_k (nd). The multipliers act at
     the beginning of the step, as in `MidpointVI`.
@@ -458,7 +458,7 @@ def _end_conditions(problem: _Problem, tr: Transcription, end: _Boundary, node: 
 
 
 def _legendre(problem: _Problem, tr: Transcription, end: _Boundary, node: int, mu: Any) -> None:
-    """p - Dh' mu = M(q) v with prescribed velocities (or momenta of M(q) v), paper 004 eq. 17-18.
+    """p - Dh' mu = M(q) v with prescribed velocities (or momenta of M(q) v), DMOCC eq. 17-18.
 
     Velocities that are not prescribed are unknowns on the constraints.
     """

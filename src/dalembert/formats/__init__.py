@@ -1,4 +1,4 @@
-"""Reading and writing models: s-expressions (paper 002), TOML, JSON, URDF, and a subset of MJCF.
+"""Reading and writing models: s-expressions (Scalable variational integrators), TOML, JSON, URDF, and a subset of MJCF.
 
 The first three hold everything that a `Model` holds and round trips are lossless. URDF and MJCF are read into the same
 `Model`; they are written where the model can be said in them. What is wrong with a file is a `ModelError` with file,

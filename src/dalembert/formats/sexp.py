@@ -1,4 +1,4 @@
-"""S-expressions: the model files of paper 002, Listing 1 and Table II, extended to every element and field.
+"""S-expressions: the files of Scalable variational integrators (Listing 1, Table II), extended to every element and field.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Elements: potentials, forces and constraints as immutable values (paper 002, sections III-C, IV).
+"""Elements: potentials, forces and constraints as values (Scalable variational integrators, sections III-C, IV).
 
 An element names the frames, variables and inputs that it acts on; `Model` resolves the names. The numbers live in the
 compiled core (`cpp/elements/`). Every class lists its references in `FRAMES`, `VARIABLES`, so that checking, files and

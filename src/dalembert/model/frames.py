@@ -1,4 +1,4 @@
-"""Frames: the tree of coordinate transforms that carries masses (paper 002, section III-A).
+"""Frames: the tree of coordinate transforms that carries masses (Scalable variational integrators, section III-A).
 
 A frame is reached from its parent by one elementary motion: a translation along or a rotation about a parent axis
 (`tx ty tz rx ry rz`), or a fixed 4x4 transform (`se3`). The amount is a number (constant), a string (the name of a
@@ -23,7 +23,7 @@ Matrix4 = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class Kinematic:
-    """A prescribed variable: its next value is an input of the step, not an unknown (paper 003, section II).
+    """A prescribed variable: its next value is an input of the step (Embedded control synthesis, section II).
 
     >>> Kinematic("winch")
     Kinematic('winch')
@@ -251,7 +251,7 @@ def _frame(
     for child in children:
         if not isinstance(child, Frame):
             raise ModelError(f"{label}: children must be frames, not {type(child).__name__}", culprit=label)
-    if isinstance(mass, (tuple, list)):  # (m, Ixx, Iyy, Izz) as in the s-expressions of paper 002
+    if isinstance(mass, (tuple, list)):  # (m, Ixx, Iyy, Izz) as in s-expressions
         if len(mass) != 4 or inertia is not None:
             raise ModelError(f"{label}: mass must be a number or (m, Ixx, Iyy, Izz)", culprit=label)
         mass, inertia = mass[0], mass[1:]

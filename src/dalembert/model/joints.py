@@ -1,4 +1,4 @@
-"""Joints of paper 002, section III-A, composed of elementary frames: each returns one nested frame.
+"""Joints (Scalable variational integrators, section III-A), composed of elementary frames: each is one nested frame.
 
 Children and options (name, mass, ...) belong to the last, moving frame. Names of several variables derive from a
 prefix: `free("body")` has body.tx ... body.rx.

@@ -82,7 +82,7 @@ def load_with_configurations(name: str) -> tuple[Model, dict[str, NDArray[np.flo
 
 
 def pendulum(*, length: float = 1.0, mass: float = 1.0, gravity: float = 9.8) -> Model:
-    """A point mass on a rod that swings about x, with a torque as input (paper 000). theta = 0 hangs down.
+    """A point mass on a rod that swings about x; input: a torque (Structured linearization). theta = 0 hangs down.
 
     Units: m, kg, m/s^2.
 
@@ -97,7 +97,7 @@ def pendulum(*, length: float = 1.0, mass: float = 1.0, gravity: float = 9.8) ->
 
 
 def cart_pole(*, length: float = 1.0, mass: float = 1.0, cart_mass: float = 1.0, gravity: float = 9.8) -> Model:
-    """A cart on a horizontal rail (x), pushed by a force, with a pendulum (paper 001). theta = 0 hangs down (-y).
+    """A cart on a rail (x), pushed by a force, with a pendulum (Trajectory optimization). theta = 0 hangs down (-y).
 
     >>> cart_pole().variables
     ('x', 'theta')
@@ -110,7 +110,7 @@ def cart_pole(*, length: float = 1.0, mass: float = 1.0, cart_mass: float = 1.0,
 
 
 def n_link(n: int, *, length: float = 1.0, mass: float = 1.0, inertia: float = 1.0, gravity: float = 9.8) -> Model:
-    """A planar pendulum of n links (paper 002, section VI-A): mass and inertia at the lower end of each link.
+    """A planar pendulum of n links (Scalable variational integrators, VI-A): mass and inertia at each lower end.
 
     >>> n_link(3).variables
     ('link-0', 'link-1', 'link-2')
@@ -152,7 +152,7 @@ def free_top(
 
 
 def crane(*, mass: float = 1.0, gravity: float = 9.8) -> Model:
-    """The robot of paper 003: a mass hangs from a string of prescribed length r, below a robot at prescribed x_r.
+    """The robot of Embedded control synthesis: a mass on a string of prescribed length r, below a robot at x_r.
 
     The mass has its own coordinates x (horizontal) and y (vertical).
 
@@ -206,7 +206,7 @@ def scissor_lift(
     slider_mass: float = 1.0,
     gravity: float = 9.8,
 ) -> Model:
-    """A hanging scissor lift (paper 002, section VI-C): one degree of freedom, 2 segments + 1 variables.
+    """A hanging scissor lift (Scalable variational integrators, VI-C): one degree of freedom, 2 segments + 1 variables.
 
     Link Lnn goes down to the right, link Rnn down to the left (angles about y, below the horizontal; relative to the
     link above from the second segment on); they are pinned at their centres. The upper left joint is fixed, the upper
