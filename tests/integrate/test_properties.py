@@ -266,19 +266,15 @@ def test_spherical_pendulum_at_its_pole_names_the_variables() -> None:
 
 
 def test_wrong_roots_are_refused() -> None:
-    """Whipping links turn too fast for this step: the equations have roots a turn away, which must not be taken for motion. The motion is
-    chaotic, so that where and how a run ends depends on rounding; none may run away in energy, and wrong roots must be met."""
+    """Whipping links turn too fast for this step: the equations have roots a turn away, which must not be taken for motion. (Met after 4.6 s,
+    before rounding has grown to anything; later the motion is chaotic, and a step this long does not keep energy.)"""
     vi = da.MidpointVI(da.models.n_link(8), 0.05)
-    reasons = []
-    for angle in (2.2, 2.3, 2.7, 2.9, 3.0):
-        q0 = np.zeros(8)
-        q0[0] = angle
-        with pytest.raises(da.ConvergenceError) as caught:
-            vi.simulate(vi.state(q0), time=200)
-        energy = caught.value.trajectory.step_energy()
-        assert np.abs(energy - energy[0]).max() < 300.0  # of some 600 J between hanging and upright
-        reasons.append(str(caught.value))
-    assert any("half a turn" in reason for reason in reasons)
+    q0 = np.zeros(8)
+    q0[0] = 2.2
+    with pytest.raises(da.ConvergenceError, match="half a turn") as caught:
+        vi.simulate(vi.state(q0), time=100)
+    energy = caught.value.trajectory.step_energy()
+    assert np.abs(energy - energy[0]).max() < 50.0  # of some 600 J between hanging and upright
 
 
 def test_a_flywheel_may_turn_far_in_a_step() -> None:

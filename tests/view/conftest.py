@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -38,7 +39,8 @@ def browser() -> Iterator[Any]:
     if program is None:
         pytest.skip("no chromium on the PATH: the page is not tested in a browser")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}  # the browser does not start under a sanitizer
+        running = playwright.chromium.launch(executable_path=program, args=FLAGS, env=env)
         yield running
         running.close()
 
