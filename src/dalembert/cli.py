@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         app(args, prog_name="dalembert")
     except KeyboardInterrupt:
         _fail("interrupted", 130, args)
-    except (DalembertError, ValueError, OSError, ImportError, RuntimeError) as error:
+    except (DalembertError, ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         if os.environ.get("DALEMBERT_TRACEBACK"):
             raise
         _fail(str(error) or type(error).__name__, 1, args, type(error).__name__)
@@ -293,6 +293,7 @@ def simulate(
     vi = MidpointVI(model, dt, alpha=alpha, forcing=forcing)
     velocity = _named(v, model.variables, "--v")
     state = vi.state(x, v=velocity or None)
+    _check_duration(time)
     n = round(time / dt)
     forces, rho = _inputs_of(model, u, inputs, state, n, dt)
     failure = None
@@ -990,12 +991,16 @@ def _inputs_of(
     return forces, rho
 
 
+def _check_duration(time: float) -> None:
+    if not (math.isfinite(time) and time > 0):
+        raise ValueError(f"--time must be positive, not {time:g}")
+
+
 def _run(
     vi: MidpointVI, state: State, time: float, *, quiet: bool, **options: Any
 ) -> tuple[Trajectory, dict[str, Any]]:
     """Simulate, with a progress bar on a terminal; returns the motion and its figures of merit."""
-    if not (math.isfinite(time) and time > 0):
-        raise ValueError(f"--time must be positive, not {time:g}")
+    _check_duration(time)
     begun = clock.perf_counter()
     motion = vi.simulate(state, time=time, progress=not quiet, **options)
     facts = _facts(motion, clock.perf_counter() - begun)

@@ -76,7 +76,7 @@ def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     if out.shape != shape and (
         out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True))
     ):
-        wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ")"
+        wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
         raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
     if not np.isfinite(out).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])

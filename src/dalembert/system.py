@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ConvergenceError
-from .integrate.midpoint import MidpointVI
+from .integrate.midpoint import MidpointVI, whole
 from .integrate.trajectory import State, Trajectory
 from .mechanics import floats, matrix
 
@@ -48,11 +48,13 @@ class System:
         elif isinstance(vi.dt, float):
             if steps is None:
                 raise ValueError("give steps= or t=")
-            if not np.isfinite(steps) or int(steps) != steps or steps < 1:
+            if whole(steps, "steps") < 1:
                 raise ValueError(f"steps must be a positive whole number, not {steps}")
             times = vi.dt * np.arange(int(steps) + 1, dtype=np.float64)
         else:
             lengths = vi._steps(steps, None)
+            if not len(lengths):
+                raise ValueError(f"steps must be a positive whole number, not {steps}")
             times = np.concatenate([[0.0], np.cumsum(lengths)])
         self.t: Array = times
         uniform = isinstance(vi.dt, float) and np.allclose(np.diff(times), vi.dt, rtol=1e-12, atol=0)
@@ -82,11 +84,11 @@ class System:
         rate = np.zeros(self.model.nk) if v_rho is None else matrix(v_rho, (self.model.nk,), "v_rho")
         return np.concatenate([s.q, s.p, rate])
 
-    def _x(self, x: ArrayLike) -> Array:
-        return matrix(x, (self.nx,), "x")
+    def _x(self, x: ArrayLike, what: str = "x") -> Array:
+        return matrix(x, (self.nx,), what)
 
     def _xu(self, x: ArrayLike, u: ArrayLike, k: int) -> tuple[Array, Array, float]:
-        if not isinstance(k, (int, np.integer)):
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
             raise TypeError(f"the step k must be a whole number, not {k!r}")
         if not 0 <= k < self.steps:
             raise ValueError(f"step {k} is outside of 0 ... {self.steps - 1}")
@@ -95,7 +97,7 @@ class System:
     def _solve(self, x: Array, u: Array, k: int, guess: ArrayLike | None = None) -> tuple[Array, Array, Array]:
         """(q', p', lambda) of one step."""
         m = self.model
-        y = x[: m.nq].copy() if guess is None else self._x(guess)[: m.nq].copy()
+        y = x[: m.nq].copy() if guess is None else self._x(guess, "guess")[: m.nq].copy()
         y[m.nd :] = u[m.nu :]
         q, p, lam, _, status, error = self.vi._core.step(
             self.vi.options, self.dt[k], x[: m.nq], x[m.nq : m.nq + m.nd], u[: m.nu], y, np.zeros(m.nc)
@@ -115,7 +117,7 @@ class System:
 
     def simulate(self, x0: ArrayLike, U: ArrayLike) -> Array:
         """X (N+1, nx) from x0 under the inputs U (N, nu)."""
-        y, w = self._x(x0), matrix(U, (self.steps, self.nu), "U")
+        y, w = self._x(x0, "x0"), matrix(U, (self.steps, self.nu), "U")
         m = self.model
         q, p, _, _, done, status, error, stop = self.vi._core.simulate(
             self.vi.options,
@@ -143,7 +145,7 @@ class System:
         ref = matrix(X, (self.steps + 1, self.nx), "X")
         ins = matrix(U, (self.steps, self.nu), "U")
         gains = matrix(K, (self.steps, self.nu, self.nx), "K")
-        start = ref[0] if x0 is None else self._x(x0)
+        start = ref[0] if x0 is None else self._x(x0, "x0")
         new, u, done, status, error = self.vi._core.project(
             self.vi.options, np.ascontiguousarray(start), ref, ins, gains, self.dt
         )
@@ -189,7 +191,7 @@ class System:
     def adjoint(self, x: ArrayLike, u: ArrayLike, k: int, z: ArrayLike) -> tuple[Array, Array]:
         """(A^T z, B^T z) without forming A and B; z (nx,)."""
         y, w, dt = self._xu(x, u, k)
-        c = self._x(z)
+        c = self._x(z, "z")
         m = self.model
         nq, nd, nu = m.nq, m.nd, m.nu
         q, _, lam = self._solve(y, w, k)
@@ -224,7 +226,7 @@ class System:
         """Second derivatives of z . f: (xx (nx, nx), xu (nx, nu), uu (nu, nu))."""
         y, w, dt = self._xu(x, u, k)
         xx, xu, uu, bad, code = self.vi._core.second_order_trajectory(
-            self.vi.options, np.stack([y, y]), w[None], np.array([dt]), self._x(z)[None], 1
+            self.vi.options, np.stack([y, y]), w[None], np.array([dt]), self._x(z, "z")[None], 1
         )
         if bad == 0:
             self._refuse(code, k, y)
@@ -296,6 +298,10 @@ class System:
             raise TypeError(f"a Trajectory is needed, not {type(traj).__name__}")
         if traj.steps != self.steps:
             raise ValueError(f"the trajectory has {traj.steps} steps, the system {self.steps}")
+        if (traj.model.dynamic, traj.model.kinematic, traj.model.nu) != (m.dynamic, m.kinematic, m.nu):
+            raise ValueError(
+                f"the trajectory is of {traj.model.name!r}, whose variables or inputs are not the system's"
+            )
         rate = np.diff(traj.q[:, m.nd :], axis=0) / self.dt[:, None] if m.nk else np.zeros((self.steps, 0))
         first = np.zeros((1, m.nk))
         return np.hstack([traj.q, traj.p, np.vstack([first, rate])]), np.hstack([traj.u, traj.rho])

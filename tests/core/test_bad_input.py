@@ -146,6 +146,7 @@ CALLS: dict[str, Callable[[], Any]] = {
             {"steps": 3, "every": 2},
             {"steps": 4, "every": -1},
             {"steps": 4, "every": 1.5},
+            {"steps": 4, "every": True},
             {"steps": 2, "u": np.zeros((3, 1))},
             {"steps": 2, "u": np.zeros((2, 2))},
             {"steps": 2, "u": "ab"},
@@ -159,6 +160,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "policy gives nan": lambda: VI.simulate(START, 2, u=lambda t, s: [np.nan]),
     "policy gives text": lambda: VI.simulate(START, 2, u=lambda t, s: "a"),
     "kinematic(t) without kinematic variables": lambda: VI.simulate(START, 2, kinematic=lambda t: 1.0),
+    "u(t) is too wide": lambda: VI.simulate(START, 2, u=lambda t: [1.0, 2.0]),
+    "step dt = text": lambda: VI.step(START, dt="a"),  # type: ignore[arg-type]
+    "step with two dt": lambda: VI.step(START, dt=[0.1, 0.2]),  # type: ignore[arg-type]
     "step dt = 0": lambda: VI.step(START, dt=0.0),
     "step dt = nan": lambda: VI.step(START, dt=np.nan),
     "kinematic without kinematic variables": lambda: VI.step(START, kinematic=[1.0]),
@@ -187,8 +191,19 @@ CALLS: dict[str, Callable[[], Any]] = {
         f"System t = {t}": lambda t=t: da.System(VI, t=t)
         for t in ([0.0], [0.0, 0.0], [1.0, 0.0], [0.0, np.nan], "ab", [[0.0, 1.0]], [0.0, 1j])
     },
+    **{
+        f"System of varying steps {n}": lambda n=n: da.System(da.MidpointVI(PENDULUM, [0.1, 0.2]), steps=n)
+        for n in (0, -1, 3, 1.5, "2")
+    },
+    "trajectory of another model": lambda: SYSTEM.from_trajectory(
+        (lambda vi: vi.simulate(vi.state([0.0]), 3))(da.MidpointVI(da.Model([da.tx("x", mass=1.0)]), 0.1))
+    ),
+    "no states": lambda: VI.simulate(START, 3)[2:2],
+    "time is nan": lambda: VI.simulate(START, 3).at(np.nan),
+    "time is text": lambda: VI.simulate(START, 3).at("a"),
+    "no cost": lambda: da.optimize(SYSTEM, None, VI.simulate(START, 3)),  # type: ignore[arg-type]
     "System of nothing": lambda: da.System(None, steps=3),  # type: ignore[arg-type]
-    **{f"step {k}": lambda k=k: SYSTEM.f(X, U, k) for k in (-1, 3, 1.5, "a", None, np.nan)},
+    **{f"step {k}": lambda k=k: SYSTEM.f(X, U, k) for k in (-1, 3, 1.5, "a", None, np.nan, True)},
     **{f"x = {x}": lambda x=x: SYSTEM.f(x, U) for x in ([np.nan, 0.0], [1.0], np.zeros((2, 2)), "ab", None)},
     **{
         f"z = {x}": lambda x=x: SYSTEM.adjoint(X, U, 0, x) for x in ([np.nan, 0.0], [1.0], np.zeros((2, 2)), "ab", None)
@@ -222,6 +237,34 @@ CALLS: dict[str, Callable[[], Any]] = {
 def test_wrong_calls_are_typed_errors(call: str) -> None:
     with pytest.raises((ValueError, TypeError, da.DalembertError)):
         CALLS[call]()
+
+
+@pytest.mark.parametrize(
+    ("call", "culprit"),
+    [
+        (lambda: VI.simulate(START, "3"), "steps"),
+        (lambda: VI.simulate(START, time="a"), "time"),
+        (lambda: VI.simulate(START, 4, every=1.5), "every"),
+        (lambda: VI.simulate(START, 4, every=3), "every = 3"),
+        (lambda: VI.simulate(START, 2, u=lambda t: [1.0, 2.0]), r"u\(t\) has shape \(2,\) at t = 0"),
+        (lambda: VI.step(START, dt="a"), "dt"),
+        (lambda: SYSTEM.second_order(X, U, 0, [np.nan, 0.0]), "^z "),
+        (lambda: SYSTEM.adjoint(X, U, 0, [1.0]), r"^z has shape \(1,\), but \(2,\)"),
+        (lambda: SYSTEM.f(X, U, guess=[np.nan, 0.0]), "^guess"),
+        (lambda: SYSTEM.simulate([np.nan, 0.0], np.zeros((3, 1))), "^x0"),
+    ],
+)
+def test_messages_name_the_argument(call: Callable[[], Any], culprit: str) -> None:
+    with pytest.raises(ValueError, match=culprit):
+        call()
+
+
+def test_linearization_does_not_depend_on_the_clock() -> None:
+    A, B = VI.linearize(START)
+    for t in (1e6, 1e17):  # at 1e17 s the next time is not even representable
+        later = VI.linearize(da.State(t, START.q, START.p, START.lam))
+        np.testing.assert_array_equal(later[0], A)
+        np.testing.assert_array_equal(later[1], B)
 
 
 STATES = {

@@ -36,7 +36,8 @@ class MidpointVI:
     not drift in a million steps, and 1e-10 saves up to an iteration.
 
     >>> import dalembert as da
-    >>> pendulum = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> torque = da.ConfigForce("theta", "torque")
+    >>> pendulum = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), torque])
     >>> vi = da.MidpointVI(pendulum, dt=0.1, forcing="left")
     >>> s = vi.step(vi.state(q=[0.2], p=[0.5]), u=[0.8])
     >>> s.q.round(9), s.p.round(9)
@@ -165,6 +166,15 @@ class MidpointVI:
             raise ValueError("this integrator has varying steps; pass dt= for a single step")
         return self.dt
 
+    def _length(self, dt: float | None) -> float:
+        """Length of a single step: as given, or the integrator's own."""
+        if dt is None:
+            return self._one_dt()
+        h = floats(dt, "dt")
+        if np.ndim(dt) or not (np.isfinite(h).all() and (h > 0).all()):
+            raise ValueError(f"dt must be a positive number, not {dt}")
+        return h.item()
+
     def _momentum_between(self, before: Array, after: Array) -> Array:
         """p at the end of a step between two configurations: D2 Ld + F+ (inputs zero)."""
         from ..mechanics import force
@@ -192,9 +202,7 @@ class MidpointVI:
         Newton starts from `guess` (nq,) or, without it, from q itself, so the result depends on nothing but the arguments.
         """
         model = self.model
-        h = self._one_dt() if dt is None else float(dt)
-        if not (np.isfinite(h) and h > 0):
-            raise ValueError(f"dt must be positive, not {h}")
+        h = self._length(dt)
         q, p = self._checked(state)
         x = vector(u, model.inputs, "u")
         y = q.copy() if guess is None else vector(guess, model.variables, "guess").copy()
@@ -234,6 +242,9 @@ class MidpointVI:
         q, p = self._checked(start)
         dt = self._steps(steps, time)
         n = len(dt)
+        if whole(every, "every") < 1 or n % every:
+            raise ValueError(f"every = {every} must divide the number of steps, {n}")
+        every = int(every)
         t: Array = start.t + (
             self.dt * np.arange(n + 1, dtype=np.float64)
             if isinstance(self.dt, float)
@@ -270,19 +281,21 @@ class MidpointVI:
         if not isinstance(self.dt, float):
             if time is not None:
                 raise ValueError("this integrator has varying steps: give steps=, not time=")
-            if steps is not None and not 0 <= steps <= len(self.dt):
+            if steps is None:
+                return self.dt
+            if not 0 <= whole(steps, "steps") <= len(self.dt):
                 raise ValueError(f"only {len(self.dt)} steps are defined, not {steps}")
-            return self.dt[: len(self.dt) if steps is None else steps]
+            return self.dt[: int(steps)]
         if (steps is None) == (time is None):
             raise ValueError("give either steps= or time=")
         if time is not None:
-            if not (np.isfinite(time) and time >= 0):
-                raise ValueError(f"time must be non-negative, not {time}")
-            steps = round(time / self.dt)
-        assert steps is not None
-        if not np.isfinite(steps) or int(steps) != steps or steps < 0:
+            duration = floats(time, "time")
+            if np.ndim(time) or not (np.isfinite(duration).all() and (duration >= 0).all()):
+                raise ValueError(f"time must be a non-negative number, not {time}")
+            steps = round(duration.item() / self.dt)
+        if whole(steps, "steps") < 0:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
-        return np.full(int(steps), self.dt)
+        return np.full(whole(steps, "steps"), self.dt)
 
     def _with_policy(self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int) -> Trajectory:
         """The policy is called once per step; everything else is one call of the core."""
@@ -380,10 +393,9 @@ class MidpointVI:
         from ..system import System
 
         self._checked(state)
-        h = self._one_dt() if dt is None else float(dt)
-        if not (np.isfinite(h) and h > 0):
-            raise ValueError(f"dt must be positive, not {h}")
-        system = System(self, t=[state.t, state.t + h])
+        h = self._length(dt)
+        system = System(self, t=[0.0, h])
+        system.t = system.t + state.t  # after the step's length was taken: a difference of large times has lost digits
         x = np.concatenate([state.q, state.p, np.zeros(self.model.nk)])
         rho = state.q[self.model.nd :] if kinematic is None else vector(kinematic, self.model.kinematic, "kinematic")
         return system.linearize(x, np.concatenate([vector(u, self.model.inputs, "u"), rho]), 0)
@@ -395,6 +407,15 @@ class MidpointVI:
         x = vector(u, self.model.inputs, "u")
         newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
         return {"newton": newton, "constraints": constraint}
+
+
+def whole(value: Any, what: str) -> int:
+    """A whole number, given as one (3) or as a float without fraction (3.0)."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, (float, np.floating)) and np.isfinite(value) and int(value) == value:
+        return int(value)
+    raise ValueError(f"{what} must be a whole number, not {value!r}")
 
 
 @contextmanager
@@ -433,9 +454,11 @@ def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | 
     if callable(value):
         if not width:
             raise ValueError(f"{what} is given, but the model has none")
-        value = np.array([np.broadcast_to(np.asarray(value(x), dtype=float), (width,)) for x in t]).reshape(
-            steps, width
-        )
+        rows = [floats(value(x), f"{what}(t)") for x in t]
+        for row, x in zip(rows, t, strict=True):
+            if row.shape not in ((), (1,), (width,)):
+                raise ValueError(f"{what}(t) has shape {row.shape} at t = {x:g}, but ({width},) is needed")
+        value = np.array([np.broadcast_to(row, (width,)) for row in rows]).reshape(steps, width)
     out = floats(value, what)
     if out.ndim == 1 and out.shape == (width,) and not (width == steps == 1):
         out = np.tile(out, (steps, 1))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..mechanics import floats
 from ..model import Model
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Trajectory:
             first, last, stride = key.indices(len(self.t))
             if stride != 1:
                 raise ValueError("a trajectory can only be cut in pieces, not thinned (use simulate(..., every=n))")
-            last = max(last, first + 1)
+            if last <= first:
+                raise ValueError(f"no state in [{key.start}:{key.stop}] of a trajectory with {len(self.t)} states")
             steps = slice(first, last - 1)
             return replace(
                 self,
@@ -172,8 +174,8 @@ class Trajectory:
         """Configuration at any time(s), by cubic interpolation through q with the velocities of the momenta."""
         from scipy.interpolate import CubicHermiteSpline
 
-        x = np.asarray(t, dtype=float)
-        if np.any(x < self.t[0] - 1e-12) or np.any(x > self.t[-1] + 1e-12):
+        x = floats(t, "t").reshape(np.shape(t))
+        if not np.all((x >= self.t[0] - 1e-12) & (x <= self.t[-1] + 1e-12)):
             raise ValueError(f"time outside of [{self.t[0]:g}, {self.t[-1]:g}]")
         return np.asarray(CubicHermiteSpline(self.t, self.q, self.v)(x))
 

@@ -107,6 +107,8 @@ def optimize(
     system = _as_system(system, start)
     X, U, history = _start(system, start)
     bound = cost.bind(getattr(system, "cost_system", system)) if isinstance(cost, Cost) else cost
+    if not hasattr(bound, "values"):
+        raise TypeError(f"cost must be a TrackingCost, TerminalCost, ExpressionCost or a sum of them, not {cost!r:.80}")
     make = getattr(system, "optimization_problem", None) or (lambda c, **o: Discrete(system, c, **o))
     free = _free(system, free_start)
 
