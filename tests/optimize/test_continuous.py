@@ -174,3 +174,18 @@ def test_stiff_weights_fall_back():
 def test_mistakes():
     with pytest.raises(ValueError, match="increasing"):
         ContinuousSystem(problems.pendulum(), [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "culprit"),
+    [
+        ({"t": [0.0, 1.0, np.inf]}, "t must"),
+        ({"t": "abc"}, "t must"),
+        ({"integrator": "euler"}, "integrator must"),
+        ({"rtol": np.nan}, "rtol must"),
+        ({"rtol": -1.0}, "rtol must"),
+    ],
+)
+def test_wrong_options_are_named(options: dict, culprit: str) -> None:
+    with pytest.raises(ValueError, match=culprit):
+        ContinuousSystem(problems.pendulum(), **{"t": np.linspace(0, 1, 11), "integrator": "RK45", **options})

@@ -30,6 +30,7 @@ from .descent import LQ, Direction, Discrete, IndefiniteModel, Point, _matrix, _
 
 Rhs = Callable[[Array, Array], Array]  # (data at a time, y) -> dy/dt
 UNDETERMINED = "the accelerations are not determined: singular mass matrix or constraints"
+SOLVERS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")  # of scipy's solve_ivp
 STAGES = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))  # of RK4: when in the step, and weight
 
 
@@ -49,13 +50,17 @@ class ContinuousSystem:
     """
 
     def __init__(self, model: Any, t: Any, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
-        from ..mechanics import core
+        from ..mechanics import core, floats
 
         self.model = model
         self._core = core(model)
-        self.t = np.asarray(t, dtype=float)
-        if self.t.ndim != 1 or len(self.t) < 3 or not (np.diff(self.t) > 0).all():
+        self.t = floats(t, "t")
+        if self.t.ndim != 1 or len(self.t) < 3 or not np.isfinite(self.t).all() or not (np.diff(self.t) > 0).all():
             raise ValueError("t must be a vector of at least three increasing times")
+        if integrator not in ("rk4", *SOLVERS):
+            raise ValueError(f"integrator must be one of rk4, {', '.join(SOLVERS)}, not {integrator!r}")
+        if not (isinstance(rtol, (int, float, np.number)) and 0.0 < rtol < 1.0):
+            raise ValueError(f"rtol must be between 0 and 1, not {rtol!r}")
         self.integrator, self.rtol = integrator, rtol
         self.steps = len(self.t) - 1
         self.input_nodes = self.steps + 1
