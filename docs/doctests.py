@@ -1,4 +1,7 @@
-"""A griffe extension: doctests in docstrings become fenced blocks, so that pages show them as code."""
+"""A griffe extension for the pages: doctests of docstrings become code, lists of arguments become lists.
+
+Functions that no package exports (`__all__`) are left out.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,21 @@ from typing import Any
 import griffe
 
 BLOCK = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)  # from a prompt to the next empty line
+
+
+ARGUMENT = re.compile(r"^([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*):(?= )")
+
+
+def listed(text: str) -> str:
+    """The text with a bullet for every line `name: ...` of paragraphs that consist of such lines and indented ones."""
+    paragraphs = text.split("\n\n")
+    for i, paragraph in enumerate(paragraphs):
+        lines = paragraph.split("\n")
+        heads = [bool(ARGUMENT.match(line)) for line in lines]
+        rest = (line.startswith("    ") for line, head in zip(lines, heads, strict=True) if not head)
+        if heads[0] and sum(heads) > 1 and all(rest):
+            paragraphs[i] = "\n".join(ARGUMENT.sub(r"- `\1`:", line) for line in lines)
+    return "\n\n".join(paragraphs)
 
 
 def fenced(text: str) -> str:
@@ -26,11 +44,21 @@ class FencedDoctests(griffe.Extension):
 
     def on_package(self, *, pkg: Any, **_: Any) -> None:
         """Called by griffe."""
+        exported = set()
+        stack = [pkg]
+        while stack:
+            module = stack.pop()
+            exported |= {str(name) for name in module.exports or ()}
+            stack += [m for m in module.members.values() if not m.is_alias and m.is_module]
         stack = [pkg]
         while stack:
             item = stack.pop()
             if item.is_alias:
                 continue
+            if item.is_module and not item.path.startswith("dalembert.formats."):  # their read and write are public
+                helpers = [n for n, m in item.members.items() if not m.is_alias and m.is_function and n not in exported]
+                for name in helpers:
+                    del item.members[name]
             if item.docstring is not None:
-                item.docstring.value = fenced(item.docstring.value)
+                item.docstring.value = fenced(listed(item.docstring.value))
             stack += item.members.values()
