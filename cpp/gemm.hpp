@@ -194,9 +194,9 @@ inline __attribute__((always_inline)) void turn_block(const double* x, std::ptrd
 }
 #endif
 
-// C (m x n, row stride ldc) += X^T or = X^T, for X (n x m, row stride ldx)
+// C (m x n, row stride ldc) += scale X^T or = scale X^T, for X (n x m, row stride ldx)
 template <bool ADD>
-inline void take_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n) {
+inline void take_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n, double scale = 1.0) {
     int i = 0;
 #if defined(__AVX__)
     for (; i + 4 <= m; i += 4) {
@@ -206,17 +206,19 @@ inline void take_transposed(double* c, std::ptrdiff_t ldc, const double* x, std:
             turn_block(x + j * ldx + i, ldx, t);
             for (int r = 0; r < 4; ++r) {
                 quad_vec* to = reinterpret_cast<quad_vec*>(c + (i + r) * ldc + j);
-                *to = ADD ? *to + t[r] : t[r];
+                *to = ADD ? *to + scale * t[r] : scale * t[r];
             }
         }
         for (; j < n; ++j)
-            for (int r = 0; r < 4; ++r) c[(i + r) * ldc + j] = (ADD ? c[(i + r) * ldc + j] : 0.0) + x[j * ldx + i + r];
+            for (int r = 0; r < 4; ++r) c[(i + r) * ldc + j] = (ADD ? c[(i + r) * ldc + j] : 0.0) + scale * x[j * ldx + i + r];
     }
 #endif
     for (; i < m; ++i)
-        for (int j = 0; j < n; ++j) c[i * ldc + j] = (ADD ? c[i * ldc + j] : 0.0) + x[j * ldx + i];
+        for (int j = 0; j < n; ++j) c[i * ldc + j] = (ADD ? c[i * ldc + j] : 0.0) + scale * x[j * ldx + i];
 }
-inline void add_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n) { take_transposed<true>(c, ldc, x, ldx, m, n); }
+inline void add_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n, double scale = 1.0) {
+    take_transposed<true>(c, ldc, x, ldx, m, n, scale);
+}
 
 // Upper triangle of C += A^T B (all row-major; C n x n, A and B depth x n), for operands whose rows are padded: whole tiles are read and written, so
 // A, B and C must have gemm_round(n, unit) readable columns, C as many writable rows, and what is below the diagonal of C is lost.

@@ -11,6 +11,18 @@ template <class T> DAL_INLINE void axpy(T* __restrict y, const T a, const T* __r
   for (int i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
+// Y = scale A Z for `rows` rows of A (row stride nq), all with row stride ld: by the sparse pattern of A, or as a dense product where that is nearly
+// full (a chain). `room`: scratch for the latter.
+template <class T> void times_z(const Work<T>& w, T* Y, int rows, int ld, int columns, const T* A, const std::vector<int>& idx, const std::vector<int>& off, const std::vector<int>& counts, T scale, T* room) {
+  int nq = w.M->nq, nd = w.M->nd;
+  if constexpr (std::is_same_v<T, double>)
+    if (nd == nq && nd >= 16 && 4 * idx.size() > 3 * size_t(nq) * nq) {
+      gemm(rows, columns, nd, scale, A, nq, 1, w.Z, ld, 1, 0.0, Y, ld, room);
+      return;
+    }
+  gather_indexed(Y, ld, rows, columns, A, nq, idx.data(), off.data(), counts.data(), (const T*)w.Z, scale);
+}
+
 // Everything about the point (w.x, w.y, w.u, w.lam; C0, C1 included) that linearizations need; `fresh`: w.mid etc. already belong to it.
 // second_order keeps per-body blocks. Returns a mask of lanes with usable pivots.
 template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order) {
@@ -99,11 +111,14 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     if (damped) for (int i = 0; i < nd; ++i) w.TW[i * nq + i] += g * s.b2 * w.Fv[i * nq + i];
     if (forced) for (int i = 0; i < nd * nq; ++i) w.TW[i] += g * (s.a2 * w.Fq[i] + s.b2 * w.Fv[i]);
   }
-  gather_indexed(w.Pw, ld, nd, xc, J2, nq, M.lnbr.data(), M.lnbr_off.data(), M.lnbr_dyn.data(), (const T*)Z, idt);
+  times_z(w, w.Pw, nd, ld, xc, J2, M.lnbr, M.lnbr_off, M.lnbr_dyn, idt, w.HS);
+  bool dense = 2 * M.lnbr.size() > size_t(nq) * nq;  // a chain: columns of h12 by blocks, else entry by entry
+  if constexpr (std::is_same_v<T, double>) if (dense) add_transposed(w.Pw, ld, w.E.h12, nq, nd, nq, idt);
   for (int i = 0; i < nd; ++i) {
     T* p = w.Pw + size_t(i) * ld;
     const T *fq = w.Fq + i * nq, *fv = w.Fv + i * nq;
-    for (int t = M.lnbr_off[i]; t < M.lnbr_off[i + 1]; ++t) p[M.lnbr[t]] += w.E.h12[M.lnbr[t] * nq + i] * idt;
+    if (!dense || !std::is_same_v<T, double>)
+      for (int t = M.lnbr_off[i]; t < M.lnbr_off[i + 1]; ++t) p[M.lnbr[t]] += w.E.h12[M.lnbr[t] * nq + i] * idt;
     for (int t = M.lnbr_off[i] + M.lnbr_dyn[i]; t < M.lnbr_off[i + 1]; ++t) p[rho + M.lnbr[t] - nd] += J2[i * nq + M.lnbr[t]] * idt;
     if (damped) p[i] += T(o.plus) * s.b1 * fv[i];
     if (forced) for (int k = 0; k < nq; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
@@ -228,9 +243,9 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   }
   // Wy = d q_k+1 / dw: Z on dynamic rows, unit rows on the prescribed ones. Sums of rows of Z: T22 Z, and R = T12 Z - (D2h mu) Lam.
   int rho = nq + nd + nu;
-  gather_indexed(w.TW, ld, nq, xc, w.E3.h22, nq, M.nbr.data(), M.nbr_off.data(), M.nbr_dyn.data(), w.Z);
+  times_z(w, w.TW, nq, ld, xc, w.E3.h22, M.nbr, M.nbr_off, M.nbr_dyn, 1.0, w.HS);
   double* S = w.HS;
-  gather_indexed(S, ld, nq, xc, w.E3.h12, nq, M.lnbr.data(), M.lnbr_off.data(), M.lnbr_dyn.data(), w.Z);
+  times_z(w, S, nq, ld, xc, w.E3.h12, M.lnbr, M.lnbr_off, M.lnbr_dyn, 1.0, S + size_t(nq) * ld);
   if (nc) {
     Lists<double> lists{w};
     for (int i = 0; i < nq; ++i) {

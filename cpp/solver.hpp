@@ -123,9 +123,11 @@ template <int VECS, bool ADD> DAL_INLINE void gather_block(double* y, const doub
 #pragma GCC unroll 16
   for (int j = 0; j < VECS; ++j) store(y + j * kWidth, sum[j] * f);
 }
-// calls then(constant number of vectors, first column) for blocks of nearly equal width that cover `columns` columns, a multiple of kWidth
-template <class F> DAL_INLINE void column_blocks(int columns, F then) {
-  int vecs = columns / kWidth, blocks = (vecs + kGather - 1) / kGather;
+// calls then(constant number of vectors, first column) for blocks of nearly equal width that cover `columns` columns, a multiple of kWidth; a block
+// of all `rows` source rows should stay in the first-level cache
+template <class F> DAL_INLINE void column_blocks(int columns, int rows, F then) {
+  int fit = 24 * 1024 / (8 * kWidth * (rows + 1)), most = fit > kGather ? kGather : fit < 4 ? 4 : fit;
+  int vecs = columns / kWidth, blocks = (vecs + most - 1) / most;
   for (int b = 0, at = 0; b < blocks; ++b) {
     int width = vecs / blocks + (b < vecs % blocks);
     switch (width) {
@@ -146,7 +148,7 @@ template <class F> DAL_INLINE void column_blocks(int columns, F then) {
 // rows of Y (row stride ld) from the lists; ADD: to what is there, else from zero. For double, `columns` is a multiple of kPad.
 template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int rows, int columns, T scale = T(1.0)) {
   if constexpr (std::is_same_v<T, double>) {
-    column_blocks(columns, [&](auto vecs, int at) {
+    column_blocks(columns, rows, [&](auto vecs, int at) {
       const double* coef = w.gc;
       const double* const* src = w.gp;
       double* y = Y;
@@ -171,7 +173,7 @@ template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int row
 // the same with coefficients from rows of A (row stride lda) at the first `counts[r]` of the columns idx + off[r], sources the rows of Z of these numbers
 template <class T> void gather_indexed(T* Y, int ld, int rows, int columns, const T* A, int lda, const int* idx, const int* off, const int* counts, const T* Z, T scale = T(1.0)) {
   if constexpr (std::is_same_v<T, double>) {
-    column_blocks(columns, [&](auto vecs, int at) {
+    column_blocks(columns, rows, [&](auto vecs, int at) {
       constexpr int n = decltype(vecs)::value;
       for (int r = 0; r < rows; ++r) {
         const int *k = idx + off[r], *end = k + counts[r];
@@ -257,8 +259,8 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
   };
   int at = 0;
   if constexpr (std::is_same_v<T, double>) {
-    at = nr / kWidth * kWidth;  // both sweeps block by block of columns, so that a block stays in the first-level cache
-    column_blocks(at, [&](auto vecs, int from) {
+    at = nr / kWidth * kWidth;  // both sweeps block by block of columns
+    column_blocks(at, M.nd, [&](auto vecs, int from) {
       sweeps([&](double* y, const double* c, const double* const* p, int count, double scale) { gather_block<decltype(vecs)::value, true>(y, c, p, count, from, scale); });
     });
   }
