@@ -9,12 +9,31 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from dalembert.cli import example_files
 
 DOCS = Path(__file__).parent
 WIDTH = 1000  # pixels: enough for a page, a tenth of the bytes
+
+
+def few_colours(image: Image.Image) -> Image.Image:
+    """At most 256 colours, white among them.
+
+    Every colour counts for at most 20 pixels: counted fully, a background would take the palette for its shades, and
+    thin lines of different colours would become one.
+    """
+    pixels = np.asarray(image)
+    colours, index, count = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    sample = Image.fromarray(np.repeat(colours, np.minimum(count, 20), axis=0)[None])
+    few = np.array(sample.quantize(255, kmeans=2).getpalette()).reshape(-1, 3)
+    few = np.vstack([few[:255], [255, 255, 255]])
+    # Pillow's own search of the nearest entry is coarse: white would become grey
+    nearest = np.array([np.argmin(((few - c) ** 2).sum(axis=1)) for c in colours.astype(int)], dtype=np.uint8)
+    result = Image.fromarray(nearest[index].reshape(pixels.shape[:2]), "P")
+    result.putpalette(few.ravel().tolist())
+    return result
 
 
 def main(out: Path) -> None:
@@ -40,7 +59,7 @@ def main(out: Path) -> None:
                 continue
             image = Image.open(out / name).convert("RGB")
             image.thumbnail((WIDTH, 4 * WIDTH), Image.Resampling.LANCZOS)
-            image.quantize(128, dither=Image.Dither.NONE).save(pictures / name, optimize=True)
+            few_colours(image).save(pictures / name, optimize=True)
             text += [f"![{path.stem}](images/gallery/{name})", ""]
     (DOCS / "gallery.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
 

@@ -74,7 +74,7 @@ def main() -> None:
         a.set(ylabel="angle (degrees)")
         a.legend()
         b.plot(t, results[-1].X[:, 0], label="cart (m)")
-        b.plot(t[:-1], results[-1].U[:, 0] / 100, label="push / 100 (N)")
+        b.plot(t[:-1], results[-1].U[:, 0] / 100, label="push (100 N)")
         b.set(xlabel="time (s)")
         b.legend()
         figure.savefig(out / "cart_pendulum_inversion.png")

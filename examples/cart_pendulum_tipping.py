@@ -51,7 +51,7 @@ def main() -> None:
         a.plot(system.t, result.X[:, 0], label="cart (m)")
         a.legend()
         b.step(system.t[:-1], result.U[:, 0], where="post", label="push (N)")
-        b.step(system.t[:-1], limited.U[:, 0], where="post", label="push, limited")
+        b.step(system.t[:-1], limited.U[:, 0], where="post", label="push, limited (N)")
         b.set(xlabel="time (s)")
         b.legend()
         figure.savefig(out / "cart_pendulum_tipping.png")

@@ -126,9 +126,12 @@ def main() -> None:
         b.set(xlabel="iteration", ylabel="|Dg·d|", title="pendulum on a cart")
         b.legend()
         for label, r in histories.items():
-            c.semilogy([row.index for row in r.history], [abs(row.slope) for row in r.history], ".-", label=label)
-        c.set(xlabel="iteration", ylabel="|Dg·d|", title="marionette")
-        c.legend()
+            note = "" if np.isfinite(r.slope) else " (no first step)"
+            c.semilogy(
+                [row.index for row in r.history], [abs(row.slope) for row in r.history], ".-", label=label + note
+            )
+        c.set(xlabel="iteration", ylabel="|Dg·d|", title="marionette", ylim=(None, 1e15))  # room for the legend
+        c.legend(loc="upper left")
         figure.savefig(out / "continuous_vs_discrete.png")
     if all(result is not None for _, result in pair.values()):
         gap = np.rad2deg(np.abs(pair["continuous"][1].X[:, 1] - pair["discrete"][1].X[:, 1]).max())

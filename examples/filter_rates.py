@@ -114,7 +114,7 @@ def main() -> None:
             ax.errorbar(1 / rates, average, spread, marker=marker, ms=4, capsize=3, label=label)
         ax.axvline(1 / 30, color="gray", lw=0.8, ls=":")
         ax.annotate("30 Hz", (1 / 30, 0), (3, 4), textcoords="offset points", color="gray")
-        ax.set(xlabel="time step (s)", ylabel="mean error of the filter", ylim=(0, None))
+        ax.set(xlabel="time step (s)", ylabel="mean error of the state (m, m/s)", ylim=(0, None))
         ax.legend(loc="upper left", bbox_to_anchor=(0.2, 1))
         name = "filter_rates.png" if options.predict == "nominal" else "filter_rates_model.png"
         figure.savefig(options.out / name)

@@ -101,7 +101,7 @@ def main() -> None:
             a.plot(system.t, np.rad2deg(angles[name]), "--", color="gray", label="recorded, filtered")
             a.plot(system.t, np.rad2deg(result.X[:, system.x_names.index(name)]), label="marionette")
             a.set(title=name, ylabel="degrees")
-        axes[0, 0].legend(loc="lower left")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
         for a in axes[1]:
             a.set(xlabel="time (s)")
         figure.savefig(options.out / "marionette_mocap.png")

@@ -69,14 +69,15 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     with style():
         figure, (a, b) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-        for label, r in results.items():
-            a.semilogy([row.index for row in r.history], [abs(row.slope) for row in r.history], ".-", label=label)
+        for i, (label, r) in enumerate(results.items()):  # wide below narrow: some histories coincide
+            slope = [abs(row.slope) for row in r.history]
+            a.semilogy([row.index for row in r.history], slope, ".-", lw=max(5 - 1.3 * i, 1), label=label)
         a.set(xlabel="iteration", ylabel="|Dg·d|", title="convergence")
         a.legend()
         for name in ("rknee_rx", "relbow_rx"):
             i = system.x_names.index(name)
-            b.plot(system.t, Xd[:, i], "--", color="gray")
-            b.plot(system.t, best.X[:, i], label=name)
+            b.plot(system.t, best.X[:, i], lw=3, label=name)
+            b.plot(system.t, Xd[:, i], "--", color="black", lw=1)
         b.set(xlabel="time (s)", ylabel="angle (rad)", title="reference (dashed) and optimum")
         b.legend()
         figure.savefig(options.out / "marionette_walk.png")

@@ -1,4 +1,4 @@
-"""Pendulum for 5000 s: the variational integrator keeps the energy, Runge-Kutta and Euler do not.
+"""Pendulum for 5000 s: the variational integrator keeps the energy, Heun's and the Runge-Kutta method do not.
 
 Johnson, Murphey, Scalable variational integrators, Fig. 1 (there against the Open Dynamics Engine, whose method is
 the semi-implicit Euler rule with damping of its own).

@@ -111,6 +111,7 @@ def main(argv: list[str] | None = None) -> None:
             right.plot(*b[:500].T, lw=4, alpha=0.25, color=f"C{i}")
             right.plot(*a[:500].T, lw=1, color=f"C{i}")
         right.set(xlabel="x (m)", ylabel="y (m)", title="From above, 5 s (wide: other chart)", aspect="equal")
+        right.locator_params(nbins=5)
         figure.savefig(args.out / "spherical_pendulum.png")
     print("figure:", args.out / "spherical_pendulum.png")
 

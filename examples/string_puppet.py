@@ -61,9 +61,9 @@ def main(argv: list[str] | None = None) -> None:
         for i, name in enumerate(names):
             p["d"].plot(motion.t, motion[name], label=name)
             p["e"].plot(motion.t[5:-1], tension[5:, i] * np.sign(at_rest[i]), lw=1, label=name)
-        p["d"].set(ylabel="length (m)", title="Strings: what the winches do", ylim=(1.5, 2.32))
+        p["d"].set(ylabel="length (m)", title="Length of the strings, prescribed by winches", ylim=(1.5, 2.32))
         p["d"].legend(ncols=3, loc="upper right")
-        p["e"].set(xlabel="time (s)", ylabel="tension (N)", title="and what they feel")
+        p["e"].set(xlabel="time (s)", ylabel="tension (N)", title="Tension of the strings")
         p["e"].axhline(0, color="black", lw=0.7)
         figure.savefig(args.out / "string_puppet.png")
     page = export_html(motion, args.out / "string_puppet.html", title="String puppet", variables=names)
