@@ -259,6 +259,12 @@ def test_messages_name_the_argument(call: Callable[[], Any], culprit: str) -> No
         call()
 
 
+def test_whole_numbers_of_any_type() -> None:
+    for steps in (4, 4.0, np.int32(4), np.float64(4), np.array(4), np.uint8(4)):
+        assert VI.simulate(START, steps, every=2.0).steps == 2  # type: ignore[arg-type]
+        assert da.System(VI, steps=steps).steps == 4
+
+
 def test_linearization_does_not_depend_on_the_clock() -> None:
     A, B = VI.linearize(START)
     for t in (1e6, 1e17):  # at 1e17 s the next time is not even representable

@@ -401,8 +401,9 @@ class MidpointVI:
         return system.linearize(x, np.concatenate([vector(u, self.model.inputs, "u"), rho]), 0)
 
     def condition(self, state: State, u: Named | None = None, kinematic: Named | None = None) -> dict[str, float]:
-        """Condition estimates of the step from a state: of the Newton matrix and of Dh(q_k+1) M^-1 Dh(q_k)^T (section VII of
-        Structured linearization: both must stay away from singular)."""
+        """Ratio of the largest to the smallest pivot of the step's matrices: of the Newton matrix and of Dh(q_k+1) M^-1 Dh(q_k)^T
+        (section VII of Structured linearization: both must stay away from singular). It grows without bound towards a singularity;
+        away from one it says little: the condition number is larger, in a long chain by many orders."""
         after = self.step(state, u, kinematic)
         x = vector(u, self.model.inputs, "u")
         newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
@@ -411,11 +412,10 @@ class MidpointVI:
 
 def whole(value: Any, what: str) -> int:
     """A whole number, given as one (3) or as a float without fraction (3.0)."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, (float, np.floating)) and np.isfinite(value) and int(value) == value:
-        return int(value)
-    raise ValueError(f"{what} must be a whole number, not {value!r}")
+    number = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or number % 1 != 0:
+        raise ValueError(f"{what} must be a whole number, not {value!r}")
+    return int(number)
 
 
 @contextmanager
