@@ -3,8 +3,8 @@
     p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda_k = 0,   h(q_k+1) = 0,   p_k+1 = D2 Ld(q_k, q_k+1) + F+
     Ld(x, y) = dt L((1 - alpha) x + alpha y, (y - x)/dt)
 
-Forcing "split": F- = F+ = dt/2 F(midpoint, u_k), second order. Forcing "left": F- = dt F, F+ = 0, as papers 000, 001 and trep; only
-first order when there are forces.
+Forcing "split": F- = F+ = dt/2 F(midpoint, u_k), second order. Forcing "left": F- = dt F, F+ = 0, as in
+Structured linearization, Trajectory optimization and trep; only first order when there are forces.
 """
 
 from __future__ import annotations
