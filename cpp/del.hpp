@@ -58,6 +58,26 @@ template <class T> DAL_INLINE void next_momentum(Work<T>& w, const StepOptions& 
   for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i] + w.r[i];
 }
 
+// The residual cannot be resolved below N/dt times the rounding of q (small steps, long chains): from the diagonal of N, before it is factored
+template <class T> void set_floor(Work<T>& w, T dt) {
+  const ModelData& M = *w.M;
+  bool chain = M.chain_solver && !w.use_packed;
+  T f = T(0.0);
+  for (int i = 0; i < M.nd; ++i) {
+    T d;
+    if (chain) {
+      Eight<T> a, b;
+      a.read(w.P1 + 8 * M.dyn_joint[i]);
+      b.read(w.Q2 + 8 * M.dyn_joint[i]);
+      d = w.diag[i] + a.dot(b);
+    } else {
+      d = w.lo[M.eoff[i] + M.edepth[i]];
+    }
+    f = nan_max(f, fabs_(d) * (fabs_(w.x[i]) + fabs_(w.y[i])));
+  }
+  w.floor = f * (T(1.1e-16) / dt);
+}
+
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
 template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
   Slots<T> s = slots<T>(o, dt);
@@ -65,10 +85,12 @@ template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T d
   generators(w, s);
   if (w.M->chain_solver && !w.use_packed) {
     elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+    set_floor(w, dt);
     return chain_factor(w);
   }
   assemble_packed(w);
   elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+  set_floor(w, dt);
   return factor(w);
 }
 
@@ -178,18 +200,6 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   }
 }
 
-// after factoring: the residual cannot be resolved below N/dt times the rounding of q (small steps, near-singular matrices)
-template <class T> void set_floor(Work<T>& w, T dt) {
-  const ModelData& M = *w.M;
-  bool chain = M.chain_solver && !w.use_packed;
-  T f = T(0.0);
-  for (int i = 0; i < M.nd; ++i) {
-    T pivot = T(1.0) / (chain ? w.D[M.dyn_joint[i]] : w.inv[i]);
-    f = nan_max(f, fabs_(pivot) * (fabs_(w.x[i]) + fabs_(w.y[i])));
-  }
-  w.floor = f * (T(2.2e-16) / dt);
-}
-
 // the same direction by one dense pivoted solve of the whole KKT matrix: fallback, and baseline
 inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
@@ -270,18 +280,12 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
     if (all(done | dead)) { next_momentum(w, o, dt); return done & mask_not(dead); }
     if constexpr (Traits<T>::width == 1) {
       bool reuse = fresh && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
-      if (!reuse) {
-        if (!newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
-        set_floor(w, dt);
-      }
+      if (!reuse && !newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
       direction_step(w, dt, !reuse);
       fresh = true;
     } else {
       bool reuse = it == 1;  // the same rule for every lane, whatever its neighbours do
-      if (!reuse) {
-        newton_matrix(w, o, dt);
-        set_floor(w, dt);
-      }
+      if (!reuse) newton_matrix(w, o, dt);
       direction_step(w, dt, !reuse);
     }
     MaskOf<T> go = mask_not(done);

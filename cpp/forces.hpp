@@ -154,7 +154,7 @@ template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>&
     for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
     auto add = [&](int i, int k, T x) {
       int a = lq[i] < lq[k] ? lq[i] : lq[k], b = lq[i] < lq[k] ? lq[k] : lq[i];
-      D[a * M.nq + b] += i != k && a == b ? T(2.0) * x : x;  // a variable may move a site and be the length
+      D[a * M.nq + b] += x;
     };
     if (e.kind == ElementKind::Distance) {
       V3<T> d = site_first(w, e, P);

@@ -55,6 +55,10 @@ BAD = {
         "unknown variable 'thta' (did you mean 'theta'?)",
     ),
     "unknown variable as length": (lambda: pendulum(da.Distance("bob", "cart", "length")), "unknown variable 'length'"),
+    "length that moves an end": (
+        lambda: pendulum(da.Distance("bob", "world", "slide")),
+        "'slide' also moves one of its",
+    ),
     "frame given as a frame": (lambda: pendulum(da.LinearSpring(tx(1.0), "rod", 1.0)), "unknown frame"),
     "unknown frame in gravity": (lambda: pendulum(da.Gravity(masses=("bob", "hand"))), "unknown frame 'hand'"),
     "frame twice in gravity": (lambda: da.Gravity(masses=("bob", "bob")), "appears twice in masses"),

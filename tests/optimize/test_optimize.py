@@ -253,8 +253,12 @@ def test_mistakes(swing):
         optimize(system, TrackingCost((bad, U), 1.0, 1.0), (X, U))
     with pytest.raises(ValueError, match="gains must be"):
         optimize(system, cost, (X, U), gains="none")
-    with pytest.raises(ValueError, match="tolerance must be positive"):
-        optimize(system, cost, (X, U), tolerance=0.0)
+    for tolerance in (0.0, "a", float("nan"), True):
+        with pytest.raises(ValueError, match="tolerance must be a positive number"):
+            optimize(system, cost, (X, U), tolerance=tolerance)
+    for limit in (1.5, -1, "3", True):
+        with pytest.raises(ValueError, match="max_iterations must be a whole number"):
+            optimize(system, cost, (X, U), max_iterations=limit)
     with pytest.raises(ValueError, match="Search needs"):
         Search(shrink=1.5)
 

@@ -379,10 +379,7 @@ class _Compiler:
                     found.append(self._sites(DISTANCE, [e.frame1, e.frame2], True, par=(e.length,)))
                 else:
                     extra = q(e.length.name if isinstance(e.length, Kinematic) else e.length)
-                    element = self._sites(DISTANCE, [e.frame1, e.frame2], True, extra=extra)
-                    if extra in element_vars(self, element)[:-1]:
-                        raise _shared(e)
-                    found.append(element)
+                    found.append(self._sites(DISTANCE, [e.frame1, e.frame2], True, extra=extra))
             elif isinstance(e, el.PointToPoint):
                 frames = [e.frame1, e.frame2, e.axes_of]
                 found += [self._direction(frames, n) for n in e.directions]
@@ -584,17 +581,6 @@ class _Compiler:
             **self.reference(),
             **self.structure(potentials + forces, constraints),
         }
-
-
-def element_vars(compiler: _Compiler, element: dict[str, Any]) -> list[int]:
-    """q indices of an element's local variables."""
-    return compiler.local_q[element["vars"] : element["vars"] + element["n"]]
-
-
-def _shared(e: Element) -> Exception:
-    from ..errors import ModelError
-
-    return ModelError(f"{e.label}: its length variable also moves one of its frames", culprit=e.label)
 
 
 def _offsets(rows: list[list[int]]) -> list[int]:

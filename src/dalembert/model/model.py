@@ -286,8 +286,13 @@ class Model:
                         raise ModelError(f"Damping: '{name}' is kinematic, no force acts on it", culprit=name)
             if isinstance(e, el.ConfigForce) and e.variable in self.kinematic:
                 raise ModelError(f"{e.label}: '{e.variable}' is kinematic, no force acts on it", culprit=e.variable)
-            if isinstance(e, el.Distance) and isinstance(e.length, str):
-                self._known(e, "variable", e.length, self._variable_index)
+            if isinstance(e, el.Distance) and not isinstance(e.length, float):
+                length = e.length.name if isinstance(e.length, Kinematic) else e.length
+                self._known(e, "variable", length, self._variable_index)
+                if length in set(self.path(e.frame1)) ^ set(self.path(e.frame2)):
+                    raise ModelError(
+                        f"{e.label}: its length variable '{length}' also moves one of its frames", culprit=e.label
+                    )
             if isinstance(e, el.Cam) and e.driver == e.follower:
                 raise ModelError(f"{e.label}: driver and follower are the same variable", culprit=e.label)
             if e.size:

@@ -102,8 +102,10 @@ def optimize(
         gains = "lq" if method == "auto" and projection is None else "lqr"
     if gains not in ("lqr", "lq"):
         raise ValueError(f"gains must be 'lqr' or 'lq', not {gains!r}")
-    if not (tolerance > 0 and max_iterations >= 0):
-        raise ValueError("tolerance must be positive and max_iterations not negative")
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)) or not float(tolerance) > 0:
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
+    if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 0:
+        raise ValueError(f"max_iterations must be a whole number, not negative, not {max_iterations!r}")
     system = _as_system(system, start)
     X, U, history = _start(system, start)
     bound = cost.bind(getattr(system, "cost_system", system)) if isinstance(cost, Cost) else cost
