@@ -283,3 +283,12 @@ def test_a_flywheel_may_turn_far_in_a_step() -> None:
     start = vi.state(q=[0.0], v=[200.0])
     assert vi.simulate(start, 50).q[-1, 0] == pytest.approx(1000.0, rel=1e-12)
     assert da.rollouts(vi, [start] * 5, 50).q[3, -1, 0] == pytest.approx(1000.0, rel=1e-12)
+
+
+def test_a_long_chain_at_a_small_step_is_not_judged_below_rounding() -> None:
+    """Pivots of the factored matrix are far smaller than its diagonal here; a floor made of them let Newton's method run to its limit."""
+    links: tuple[da.Frame, ...] = ()
+    for i in range(99, -1, -1):
+        links = (da.rz(f"q{i}", da.ty(-0.01, *links, mass=1.0)),)
+    vi = da.MidpointVI(da.Model(links, [da.Gravity((0, -9.8, 0))]), 1e-5)
+    assert vi.simulate(vi.state(q=np.r_[0.5, np.zeros(99)]), steps=30).iterations.max() <= 3
