@@ -462,7 +462,27 @@ def second_order(bench: Bench) -> None:
             Entry("dalembert", "dalembert", "kernel", {**puppet, "what": "second_order", "repeats": 5 * r}), 1, 24900.0, 500.0,
         ),
     }  # fmt: skip
-    bench.measure([job[0] for job in jobs.values()], rounds=9)
+    # the same right after a step, with what it has computed, and the full tensors: in units of the step
+    after = {
+        "A, B after a step": ("linearize_after_step", 10 * r, 1.2),
+        "contracted second order after a step": ("second_order_after_step", 5 * r, 2.5),
+        "full tensors": ("tensors", r // 10 + 1, 100.0),
+    }
+    units = {
+        what: Entry("dalembert", f"dalembert {what}", "kernel", {**puppet, "what": kernel, "repeats": repeats})
+        for what, (kernel, repeats, _) in after.items()
+    }
+    bench.measure([*(job[0] for job in jobs.values()), *units.values()], rounds=9)
+    step = jobs["step"][0]
+    for what, e in units.items():
+        bench.row(name, "marionette, beside its step", e, unit="us")
+        if e.samples and step.samples:
+            bench.claim(
+                f"marionette, {what}: in units of its step",
+                e.median / (step.median / count),
+                after[what][2],
+                at_least=False,
+            )
     for what, (e, per, trep, target) in jobs.items():
         bench.row(name, f"marionette, {what}", e, per=per, unit="us")
         bench.recorded(name, f"marionette, {what}", "trep", trep, "us", "recorded elsewhere")
