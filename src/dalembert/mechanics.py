@@ -33,6 +33,8 @@ def core(model: Model) -> Any:
 
 def floats(value: Any, what: str) -> Array:
     """A contiguous float array; text, complex numbers and objects are a ValueError, not a conversion."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
+        return value
     try:
         x = np.asarray(value)
         if x.dtype.kind in "fiub":
@@ -42,6 +44,12 @@ def floats(value: Any, what: str) -> Array:
     except (TypeError, ValueError):
         pass
     raise ValueError(f"{what} must be an array of real numbers, not {value!r:.80}")
+
+
+def finite(x: Array) -> bool:
+    """True if no entry is NaN or infinite: one product finds that; where it overflows, every entry is looked at."""
+    flat = x.ravel()
+    return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
 
 
 def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], what: str) -> Array:
@@ -64,7 +72,7 @@ def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], 
         out = floats(value, what)
         if out.shape != (len(names),):
             raise ValueError(f"{what} has shape {out.shape}, but ({len(names)},) is needed")
-    if not np.isfinite(out).all():
+    if not finite(out):
         bad = int(np.flatnonzero(~np.isfinite(out))[0])
         raise ValueError(f"{what} is not finite at '{names[bad]}'")
     return out
@@ -78,7 +86,7 @@ def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     ):
         wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
         raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
-    if not np.isfinite(out).all():
+    if not finite(out):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
         raise ValueError(f"{what} is not finite at index {where}")
     return out

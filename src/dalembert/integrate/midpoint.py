@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -254,13 +255,15 @@ class MidpointVI:
             return self._with_policy(start, dt, t, u, kinematic, every)
         inputs = _series(u, t[:-1], n, model.nu, "u")
         rho = _series(kinematic, t[1:], n, model.nk, "kinematic")
-        with _bar(progress, n) as advance:
-            qs, ps, lam, its, done, status, error, stop = self._core.simulate(
-                self.options, q, p, dt, inputs, rho, every, advance
-            )
+        run = partial(self._core.simulate, self.options, q, p, dt, inputs, rho, every)
+        if progress:
+            with _bar(n) as advance:
+                qs, ps, lam, its, done, status, error, stop = run(advance)
+        else:
+            qs, ps, lam, its, done, status, error, stop = run()
         rows = done // every
         u_out = inputs if inputs is not None else np.zeros((n, model.nu))
-        rho_out = rho if rho is not None else np.tile(q[model.nd :], (n, 1))
+        rho_out = rho if rho is not None else np.zeros((n, model.nk)) + q[model.nd :]
         traj = Trajectory(
             model,
             t[::every][: rows + 1],
@@ -419,9 +422,9 @@ def whole(value: Any, what: str) -> int:
 
 
 @contextmanager
-def _bar(wanted: bool, steps: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on stderr, only when asked for and only in a terminal."""
-    if not wanted or not sys.stderr.isatty():
+def _bar(steps: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, only in a terminal."""
+    if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
