@@ -46,12 +46,6 @@ def floats(value: Any, what: str) -> Array:
     raise ValueError(f"{what} must be an array of real numbers, not {value!r:.80}")
 
 
-def finite(x: Array) -> bool:
-    """True if no entry is NaN or infinite: one product finds that; where it overflows, every entry is looked at."""
-    flat = x.ravel()
-    return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
-
-
 def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], what: str) -> Array:
     """Numbers for named entries: an array, a dict by name (others zero), or None (zeros); checked for shape and NaN."""
     if value is None:
@@ -72,7 +66,7 @@ def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], 
         out = floats(value, what)
         if out.shape != (len(names),):
             raise ValueError(f"{what} has shape {out.shape}, but ({len(names)},) is needed")
-    if not finite(out):
+    if not np.isfinite(out).all():
         bad = int(np.flatnonzero(~np.isfinite(out))[0])
         raise ValueError(f"{what} is not finite at '{names[bad]}'")
     return out
@@ -86,7 +80,7 @@ def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     ):
         wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
         raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
-    if not finite(out):
+    if not np.isfinite(out).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
         raise ValueError(f"{what} is not finite at index {where}")
     return out
