@@ -238,10 +238,10 @@ def test_ctrl_c_returns_what_was_computed(cart_pole: da.Model) -> None:
     timer = threading.Timer(0.8, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     began = time.monotonic()
-    traj = vi.simulate(vi.state(q=[0, 0.3]), 2_000_000, every=1000)
+    traj = vi.simulate(vi.state(q=[0, 0.3]), 10_000_000, every=10_000)
     assert traj.interrupted
     assert time.monotonic() - began < 5
-    assert 0 < traj.steps < 2_000
+    assert 0 < traj.steps < 1_000
     assert np.isfinite(traj.q).all()
 
 
