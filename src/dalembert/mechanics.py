@@ -538,28 +538,46 @@ class Acceleration:
         return iter((self.ddq, self.lam))
 
 
+def singular_variables(model: Model, q: Array) -> tuple[str, ...]:
+    """Dynamic variables in which the mass matrix is singular at q; () if it is not."""
+    value, vectors = np.linalg.eigh(mass_matrix(model, q)[: model.nd, : model.nd])
+    if not len(value) or value[0] > 1e-12 * abs(value[-1]):
+        return ()
+    return tuple(model.dynamic[i] for i in _large(vectors[:, 0]))
+
+
+def dependent_constraints(model: Model, q: Array) -> tuple[str, ...]:
+    """Constraints whose gradients by the dynamic variables are dependent at q; () if there are none."""
+    if not model.nc:
+        return ()
+    u, s, _ = np.linalg.svd(constraint_jacobian(model, q)[:, : model.nd])
+    if s[-1] > 1e-9 * s[0]:
+        return ()
+    return tuple(model.constraints[i] for i in _large(u[:, -1]))
+
+
+def _large(x: Array) -> NDArray[np.intp]:
+    """Indices of the entries that matter beside the largest."""
+    size = np.abs(x)
+    return np.flatnonzero(size > 0.1 * size.max())
+
+
 def _singular(model: Model, q: Array) -> SingularityError:
     """Says which matrix of the continuous equations is singular and in which variables or constraints."""
-    nd = model.nd
-    value, vectors = np.linalg.eigh(mass_matrix(model, q)[:nd, :nd])
-    if nd and value[0] <= 1e-12 * abs(value[-1]):
-        names = tuple(model.dynamic[i] for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1))
+    if names := singular_variables(model, q):
         return SingularityError(
-            f"the mass matrix is singular in {', '.join(names)} (smallest eigenvalue {value[0]:.3g})",
+            f"the mass matrix is singular in {', '.join(names)}",
             matrix="mass",
             variables=names,
             hint="give these frames a rotational inertia, or move away from the singular configuration",
         )
-    if model.nc:
-        u, s, _ = np.linalg.svd(constraint_jacobian(model, q)[:, :nd])
-        if s[-1] <= 1e-9 * s[0]:
-            names = tuple(model.constraints[i] for i in np.flatnonzero(np.abs(u[:, -1]) > 0.1))
-            return SingularityError(
-                f"the constraints {', '.join(names)} are dependent here, so their forces are not unique",
-                matrix="constraint",
-                variables=names,
-                hint="remove a redundant constraint, or move away from the singular configuration",
-            )
+    if names := dependent_constraints(model, q):
+        return SingularityError(
+            f"the constraints {', '.join(names)} are dependent here, so their forces are not unique",
+            matrix="constraint",
+            variables=names,
+            hint="remove a redundant constraint, or move away from the singular configuration",
+        )
     return _undefined(model, q, "the acceleration")
 
 

@@ -20,7 +20,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from ..errors import ConvergenceError, SingularityError
-from ..mechanics import constraint_jacobian, constraints, core, floats, lagrangian_first, mass_matrix, matrix, vector
+from ..mechanics import (
+    constraint_jacobian,
+    constraints,
+    core,
+    dependent_constraints,
+    floats,
+    lagrangian_first,
+    matrix,
+    singular_variables,
+    vector,
+)
 from ..model import Model
 from .trajectory import State, Trajectory
 
@@ -342,8 +352,6 @@ class MidpointVI:
     ) -> NoReturn:
         """Raise the right error: what, where, and what to try."""
         model = self.model
-        m = mass_matrix(model, state.q)[: model.nd, : model.nd]
-        value, vectors = np.linalg.eigh(m)
         facts: dict[str, Any] = {
             "time": time,
             "step": step,
@@ -351,28 +359,23 @@ class MidpointVI:
             "state": state,
             "trajectory": trajectory,
         }
-        if value[0] <= 1e-12 * abs(value[-1]):
-            names = tuple(model.dynamic[i] for i in np.flatnonzero(np.abs(vectors[:, 0]) > 0.1))
+        where = f"at t = {time:g} (step {step})"
+        if names := singular_variables(model, state.q):
             raise SingularityError(
-                f"the mass matrix is singular in {', '.join(names)} at t = {time:g} (step {step})",
+                f"the mass matrix is singular in {', '.join(names)} {where}",
                 matrix="mass",
                 variables=names,
                 hint="give these frames a rotational inertia, or avoid this configuration",
                 **facts,
             )
-        if model.nc:
-            c = constraint_jacobian(model, state.q)[:, : model.nd]
-            s = np.linalg.svd(c, compute_uv=False)
-            u, _, _ = np.linalg.svd(c)
-            if s[-1] <= 1e-9 * s[0]:
-                rows = tuple(model.constraints[i] for i in np.flatnonzero(np.abs(u[:, -1]) > 0.1))
-                raise SingularityError(
-                    f"the constraints {', '.join(rows)} are dependent at t = {time:g} (step {step}) and no step solves them",
-                    matrix="constraint",
-                    variables=rows,
-                    hint="remove a redundant constraint, or change the step so that it does not land on the singularity",
-                    **facts,
-                )
+        if names := dependent_constraints(model, state.q):
+            raise SingularityError(
+                f"the constraints {', '.join(names)} are dependent {where} and no step solves them",
+                matrix="constraint",
+                variables=names,
+                hint="remove a redundant constraint, or change the step so that it does not land on the singularity",
+                **facts,
+            )
         if status == 4:
             raise ConvergenceError(
                 f"step {step} at t = {time:g}: the solutions found turn a joint more than half a turn away from where its momentum "
