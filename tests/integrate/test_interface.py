@@ -237,9 +237,13 @@ def test_ctrl_c_returns_what_was_computed() -> None:
     vi = da.MidpointVI(da.models.n_link(32), 1e-3)  # long steps, so that no time goes into preparing arrays
     timer = threading.Timer(0.8, lambda: os.kill(os.getpid(), signal.SIGINT))
     start = vi.state(q=np.full(32, 0.1))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     timer.start()
     began = time.monotonic()
-    traj = vi.simulate(start, 500_000, every=1000)
+    try:
+        traj = vi.simulate(start, 500_000, every=1000)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert traj.interrupted
     assert time.monotonic() - began < 5
     assert 0 < traj.steps < 500
