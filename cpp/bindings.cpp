@@ -5,11 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -109,6 +111,42 @@ class Core {
     return out;
   }
 
+  // blocks of eight joints in which the ancestors of each joint are (lagrangian.hpp, rows of second derivatives)
+  void plan_rows() {
+    M.in_order = true;
+    M.block_off.push_back(0);
+    for (int j = 0; j < M.nm; ++j) {
+      M.in_order = M.in_order && M.joints[j].q == j;
+      for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) {
+        int a = M.q_joint[M.path_q[t]];
+        M.path_joint.push_back(a);
+        if (int(M.path_block.size()) == M.block_off[j] || M.path_block.back() != a / 8) M.path_block.push_back(a / 8);
+      }
+      M.block_off.push_back(int(M.path_block.size()));
+      bool pair = j > 0 && !(j > 1 && M.joints[j - 2].paired) && M.joints[j].parent == j && M.block_off[j + 1] - M.block_off[j] == M.block_off[j] - M.block_off[j - 1];
+      if (pair) M.joints[j - 1].paired = true;
+    }
+    std::vector<int> last(M.nm);  // of the joints below, which follow each other
+    for (int j = M.nm - 1; j >= 0; --j) {
+      last[j] = last[j] > j ? last[j] : j;
+      int up = M.joints[j].parent - 1;
+      if (up >= 0 && last[up] < last[j]) last[up] = last[j];
+    }
+    auto above = [&](int a, int j) { return a <= j && j <= last[a]; };
+    std::map<std::array<int64_t, 8>, int> known;
+    for (int j = 0; j < M.nm; ++j)
+      for (int t = M.block_off[j]; t < M.block_off[j + 1]; ++t) {
+        std::array<int64_t, 8> mask{};
+        for (int i = 0; i < 8; ++i) {
+          int a = 8 * M.path_block[t] + i;
+          if (a < M.nm && (above(a, j) || above(j, a))) mask[i] = -1;
+        }
+        auto [at, fresh] = known.emplace(mask, int(M.masks.size()));
+        if (fresh) M.masks.insert(M.masks.end(), mask.begin(), mask.end());
+        M.block_mask.push_back(at->second);
+      }
+  }
+
   void read(const nb::dict& d) {
     M.nq = get<int>(d, "nq"); M.nd = get<int>(d, "nd"); M.nk = M.nq - M.nd; M.nu = get<int>(d, "nu");
     M.nm = get<int>(d, "nm"); M.nf = get<int>(d, "nf");
@@ -137,11 +175,13 @@ class Core {
       M.sites.push_back(s);
     }
     M.nj = int(M.joints.size()); M.nn = int(M.nodes.size());
+    for (int j = 1; j < M.nm; ++j) if (M.joints[j].node == M.joints[j - 1].node) M.nodes[M.joints[j].node].shared = true;
     fill(M.Rg, d["Rg"], 9); M.gz = get<double>(d, "gz"); fill(M.ref0, d["ref0"], 3);
     M.ref_q = get<std::vector<int>>(d, "ref_q"); M.ref_axis = get<std::vector<double>>(d, "ref_axis");
     M.rev = get<std::vector<int>>(d, "rev"); M.cjoints = get<std::vector<int>>(d, "cjoints"); M.crev = get<std::vector<int>>(d, "crev");
     M.cslot = get<std::vector<int>>(d, "cslot"); M.dyn_joint = get<std::vector<int>>(d, "dyn_joint"); M.q_joint = get<std::vector<int>>(d, "q_joint");
     M.path_q = get<std::vector<int>>(d, "path_q"); M.path_off = get<std::vector<int>>(d, "path_off");
+    plan_rows();
     M.eparent = get<std::vector<int>>(d, "eparent"); M.edepth = get<std::vector<int>>(d, "edepth"); M.eoff = get<std::vector<int>>(d, "eoff");
     M.epath = get<std::vector<int>>(d, "epath"); M.epath_off = get<std::vector<int>>(d, "epath_off"); M.packed = get<int>(d, "packed"); M.phi_slots = get<int>(d, "phi_slots");
     M.edesc = get<std::vector<int>>(d, "edesc"); M.edesc_off = get<std::vector<int>>(d, "edesc_off");

@@ -2,6 +2,7 @@
 // (KERNELS sections 3-7). Slots: a derivative slot i stands for a_i d/dq + b_i d/dv. The discrete Lagrangian uses
 // (dt w_i, s_i) for x and y, the continuous one (1, 0) and (0, 1) for q and v; the same code serves both.
 #pragma once
+#include "gemm.hpp"
 #include "tree.hpp"
 
 namespace dalembert {
@@ -90,28 +91,24 @@ template <class T> void energies(const Work<T>& w, T& kinetic, T& gravity) {
   gravity = g;
 }
 
-// inertia of one body about the reference point
-template <class T> DAL_INLINE Inertia<T> body_inertia(const ModelData& M, const Node& N, const Poses<T>& P) {
-  const Joint& J = M.joints[N.joint - 1];
-  const M3<T>& R = P.R[J.rot];
+// second moment of one body about the reference point; first: its first moment
+template <class T> DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& N, const Poses<T>& P, V3<T>* first = nullptr) {
+  const M3<T>& R = P.R[M.joints[N.joint - 1].rot];
   const V3<T>& p = P.p[N.joint];
-  T m = T(N.m);
-  V3<T> cl = mul(R, vec3<T>(N.c));
-  Inertia<T> out;
-  out.m = m;
-  out.c = p * m + cl;
+  V3<T> mp = p * T(N.m), cl = mul(R, vec3<T>(N.c));
+  if (first) *first = mp + cl;
   // m (|p|^2 1 - p p^T) + 2 (p.cl) 1 - p cl^T - cl p^T  =  s 1 - (p e^T + e p^T)/2 with e = m p + 2 cl
-  V3<T> e = p * m + cl + cl;
+  V3<T> e = mp + cl + cl;
   T s = dot(p, e);
   S3<T> o = sym_outer(p, e);
   T hf = T(0.5);
-  out.I = {s - hf * o.xx, s - hf * o.yy, s - hf * o.zz, -hf * o.xy, -hf * o.xz, -hf * o.yz};
+  S3<T> I = {s - hf * o.xx, s - hf * o.yy, s - hf * o.zz, -hf * o.xy, -hf * o.xz, -hf * o.yz};
   if (N.body == 2) {
     for (int k = 0; k < 3; ++k) {
       const V3<T>& a = R.c[k];
       V3<T> b = a * T(N.I[k]);
-      out.I.xx += a.x * b.x; out.I.yy += a.y * b.y; out.I.zz += a.z * b.z;
-      out.I.xy += a.x * b.y; out.I.xz += a.x * b.z; out.I.yz += a.y * b.z;
+      I.xx += a.x * b.x; I.yy += a.y * b.y; I.zz += a.z * b.z;
+      I.xy += a.x * b.y; I.xz += a.x * b.z; I.yz += a.y * b.z;
     }
   } else if (N.body == 3) {
     S3<T> L = {T(N.I[0]), T(N.I[1]), T(N.I[2]), T(N.I[3]), T(N.I[4]), T(N.I[5])};
@@ -119,150 +116,286 @@ template <class T> DAL_INLINE Inertia<T> body_inertia(const ModelData& M, const 
     V3<T> b0 = R.c[0] * L.xx + R.c[1] * L.xy + R.c[2] * L.xz;
     V3<T> b1 = R.c[0] * L.xy + R.c[1] * L.yy + R.c[2] * L.yz;
     V3<T> b2 = R.c[0] * L.xz + R.c[1] * L.yz + R.c[2] * L.zz;
-    out.I.xx += b0.x * R.c[0].x + b1.x * R.c[1].x + b2.x * R.c[2].x;
-    out.I.yy += b0.y * R.c[0].y + b1.y * R.c[1].y + b2.y * R.c[2].y;
-    out.I.zz += b0.z * R.c[0].z + b1.z * R.c[1].z + b2.z * R.c[2].z;
-    out.I.xy += b0.x * R.c[0].y + b1.x * R.c[1].y + b2.x * R.c[2].y;
-    out.I.xz += b0.x * R.c[0].z + b1.x * R.c[1].z + b2.x * R.c[2].z;
-    out.I.yz += b0.y * R.c[0].z + b1.y * R.c[1].z + b2.y * R.c[2].z;
+    I.xx += b0.x * R.c[0].x + b1.x * R.c[1].x + b2.x * R.c[2].x;
+    I.yy += b0.y * R.c[0].y + b1.y * R.c[1].y + b2.y * R.c[2].y;
+    I.zz += b0.z * R.c[0].z + b1.z * R.c[1].z + b2.z * R.c[2].z;
+    I.xy += b0.x * R.c[0].y + b1.x * R.c[1].y + b2.x * R.c[2].y;
+    I.xz += b0.x * R.c[0].z + b1.x * R.c[1].z + b2.x * R.c[2].z;
+    I.yz += b0.y * R.c[0].z + b1.y * R.c[1].z + b2.y * R.c[2].z;
   }
-  return out;
+  return I;
 }
 
-// composite inertias and F, G (4.1); after gradient(). keep_bodies also stores per-body blocks for the third derivatives.
+// The maps of one composite from twists to wrenches, by columns of eight (the lanes of a generator): S -> IC S, then S -> S x* H, whose rows 6
+// and 7 are the ones of -IC S that gravity needs. Writes what is not constant (Work::init does that).
+DAL_INLINE void write_columns(double* C, const Inertia<double>& J, const V6<double>& H) {
+  const V3<double>&c = J.c, &n = H.w, &l = H.v;
+  const S3<double>& I = J.I;
+  C[0] = I.xx; C[1] = I.xy; C[2] = I.xz; C[4] = -c.z; C[5] = c.y;
+  C[8] = I.xy; C[9] = I.yy; C[10] = I.yz; C[11] = c.z; C[13] = -c.x;
+  C[16] = I.xz; C[17] = I.yz; C[18] = I.zz; C[19] = -c.y; C[20] = c.x;
+  C[25] = c.z; C[26] = -c.y;
+  C[32] = -c.z; C[34] = c.x;
+  C[40] = c.y; C[41] = -c.x;
+  double* X = C + 48;
+  X[1] = -n.z; X[2] = n.y; X[4] = -l.z; X[5] = l.y; X[7] = c.z;
+  X[8] = n.z; X[10] = -n.x; X[11] = l.z; X[13] = -l.x; X[14] = -c.z;
+  X[16] = -n.y; X[17] = n.x; X[19] = -l.y; X[20] = l.x; X[22] = c.y; X[23] = -c.x;
+  X[25] = -l.z; X[26] = l.y;
+  X[32] = l.z; X[34] = -l.x;
+  X[40] = -l.y; X[41] = l.x;
+}
+
+// composite inertias (4.1); after gradient(). keep_bodies also stores per-body blocks for the third derivatives.
 template <class T> void composites(Work<T>& w, bool keep_bodies) {
   const ModelData& M = *w.M;
   for (int n = 0; n < M.nn; ++n) {
     const Node& N = M.nodes[n];
-    if (N.body == 0) w.IC[n] = {T(0.0), zero3<T>(), {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)}};
-    else w.IC[n] = body_inertia(M, N, w.mid);
+    V3<T> first = zero3<T>();
+    S3<T> I = {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)};
+    if (N.body != 0) I = body_moment(M, N, w.mid, &first);
+    w.IC[n] = {T(N.mass), w.c[n], I};
     if (keep_bodies) {
-      w.body[n] = w.IC[n];
-      w.hbody[n] = N.body == 0 ? zero6<T>() : mul(w.IC[n], w.V[N.joint]);
+      w.body[n] = {T(N.m), first, I};
+      w.hbody[n] = N.body == 0 ? zero6<T>() : mul(w.body[n], w.V[N.joint]);
     }
   }
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
-    if (up >= 0) w.IC[up] += w.IC[n];
-  }
-  for (int j = 0; j < M.nm; ++j) {
-    int n = M.joints[j].node;
-    w.F[j] = mul(w.IC[n], w.S[j]);
-    w.G[j] = mul(w.IC[n], w.B[j]) + crossf(w.S[j], w.H[n]);
+    if (up >= 0) w.IC[up].I += w.IC[n].I;
+    if constexpr (std::is_same_v<T, double>) if (M.nodes[n].shared) write_columns(w.columns + 96 * n, w.IC[n], w.H[n]);
   }
 }
 
-template <class T> DAL_INLINE void left_generator(T* P, const V6<T>& S, const V6<T>& B, T a, T b, T gz) {
-  P[0] = a * B.w.x + b * S.w.x; P[1] = a * B.w.y + b * S.w.y; P[2] = a * B.w.z + b * S.w.z;
-  P[3] = a * B.v.x + b * S.v.x; P[4] = a * B.v.y + b * S.v.y; P[5] = a * B.v.z + b * S.v.z;
-  T ag = a * gz;
-  P[6] = ag * S.w.y; P[7] = -(ag * S.w.x);
-}
-template <class T> DAL_INLINE void right_generator(T* Q, const V6<T>& F, const V6<T>& G, T a, T b) {
-  Q[0] = a * G.w.x + b * F.w.x; Q[1] = a * G.w.y + b * F.w.y; Q[2] = a * G.w.z + b * F.w.z;
-  Q[3] = a * G.v.x + b * F.v.x; Q[4] = a * G.v.y + b * F.v.y; Q[5] = a * G.v.z + b * F.v.z;
-  Q[6] = -(a * F.v.x); Q[7] = -(a * F.v.y);
-}
-
-// P_i, Q_i of every massive joint (section 6)
-template <class T> void generators(Work<T>& w, const Slots<T>& s) {
-  T gz = T(w.M->gz);
-  for (int j = 0; j < w.M->nm; ++j) {
-    left_generator(w.P1 + 8 * j, w.S[j], w.B[j], s.a1, s.b1, gz);
-    left_generator(w.P2 + 8 * j, w.S[j], w.B[j], s.a2, s.b2, gz);
-    right_generator(w.Q1 + 8 * j, w.F[j], w.G[j], s.a1, s.b1);
-    right_generator(w.Q2 + 8 * j, w.F[j], w.G[j], s.a2, s.b2);
-  }
-}
-
-// out[s] = sum_l stack[l][s] q[l] for s < n: eight broadcast multiply-adds per vector of ancestors
-template <class T> DAL_INLINE void row_dot(const T* stk, int stride, int n, const T* q, T* out) {
-  for (int s = 0; s < n; ++s) {
-    T a = stk[s] * q[0];
-    for (int l = 1; l < 8; ++l) a += stk[l * stride + s] * q[l];
-    out[s] = a;
-  }
-}
-template <> DAL_INLINE void row_dot<double>(const double* stk, int stride, int n, const double* q, double* out) {
-  for (int s = 0; s < n; s += kWidth) {
-    Vec a = load(stk + s) * splat(q[0]), b = load(stk + stride + s) * splat(q[1]);
-    a += load(stk + 2 * stride + s) * splat(q[2]); b += load(stk + 3 * stride + s) * splat(q[3]);
-    a += load(stk + 4 * stride + s) * splat(q[4]); b += load(stk + 5 * stride + s) * splat(q[5]);
-    a += load(stk + 6 * stride + s) * splat(q[6]); b += load(stk + 7 * stride + s) * splat(q[7]);
-    store(out + s, a + b);
-  }
-}
-// the four products of two stacks with two generators, n entries each; ADD: to what is there
-template <bool ADD, class T> DAL_INLINE void four_rows(const T* stk1, const T* stk2, int stride, int n, const T* q1, const T* q2, T* r11, T* r22, T* r12, T* r21) {
-  if constexpr (std::is_same_v<T, double>) {
-    for (int s = 0; s < n; s += kWidth) {
-      Vec z = Vec{}, a[2] = {ADD ? load(r11 + s) : z, z}, b[2] = {ADD ? load(r22 + s) : z, z}, c[2] = {ADD ? load(r12 + s) : z, z}, d[2] = {ADD ? load(r21 + s) : z, z};
-#pragma GCC unroll 8
-      for (int l = 0; l < 8; ++l) {  // two sums each: the latency of one is longer than a round
-        Vec u = load(stk1 + l * stride + s), v = load(stk2 + l * stride + s), x = splat(q1[l]), y = splat(q2[l]);
-        a[l & 1] += u * x; b[l & 1] += v * y; c[l & 1] += u * y; d[l & 1] += v * x;
-      }
-      store(r11 + s, a[0] + a[1]); store(r22 + s, b[0] + b[1]); store(r12 + s, c[0] + c[1]); store(r21 + s, d[0] + d[1]);
-    }
+template <class T> DAL_INLINE void left_generators(T* P1, T* P2, const V6<T>& S, const V6<T>& B, const Slots<T>& s, T gz) {
+  if constexpr (std::is_same_v<T, double>) {  // lanes 6 and 7 come last: what is read there belongs to the next joint
+    Eight<double> x, y;
+    x.read(&S.w.x);
+    y.read(&B.w.x);
+    x.combine(s.b1, s.a1, y).write(P1);
+    x.combine(s.b2, s.a2, y).write(P2);
   } else {
-    for (int s = 0; s < n; ++s) {
-      T z = T(0.0), a = ADD ? r11[s] : z, b = ADD ? r22[s] : z, c = ADD ? r12[s] : z, d = ADD ? r21[s] : z;
-      for (int l = 0; l < 8; ++l) {
-        T u = stk1[l * stride + s], v = stk2[l * stride + s];
-        a += u * q1[l]; b += v * q2[l]; c += u * q2[l]; d += v * q1[l];
+    V6<T> x = B * s.a1 + S * s.b1, y = B * s.a2 + S * s.b2;
+    write6(P1, x);
+    write6(P2, y);
+  }
+  T gy = gz * S.w.y, gx = -(gz * S.w.x);
+  P1[6] = s.a1 * gy; P1[7] = s.a1 * gx;
+  P2[6] = s.a2 * gy; P2[7] = s.a2 * gx;
+}
+template <class T> DAL_INLINE void right_generators(T* Q1, T* Q2, const V6<T>& F, const V6<T>& G, const Slots<T>& s) {
+  write6(Q1, G * s.a1 + F * s.b1);
+  write6(Q2, G * s.a2 + F * s.b2);
+  Q1[6] = -(s.a1 * F.v.x); Q1[7] = -(s.a1 * F.v.y);
+  Q2[6] = -(s.a2 * F.v.x); Q2[7] = -(s.a2 * F.v.y);
+}
+// y += sum_k C_k x[k], for six columns of eight
+DAL_INLINE void add_columns(Eight<double>& y, const double* C, const V6<double>& x) {
+  const double t[6] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z};
+#pragma GCC unroll 6
+  for (int k = 0; k < 6; ++k) y.add(t[k], C + 8 * k);
+}
+
+// P_i, Q_i of every massive joint (section 6); after composites()
+template <class T> void generators(Work<T>& w, const Slots<T>& s) {
+  const ModelData& M = *w.M;
+  T gz = T(M.gz);
+  for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
+    int n = M.joints[j].node;
+    const V6<T>&S = w.S[j], &B = w.B[j];
+    T *Q1 = w.Q1 + 8 * j, *Q2 = w.Q2 + 8 * j;
+    left_generators(w.P1 + 8 * j, w.P2 + 8 * j, S, B, s, gz);
+    if constexpr (std::is_same_v<T, double>)
+      if (M.nodes[n].shared) {
+        const double* C = w.columns + 96 * n;
+        Eight<double> F{}, G{};
+        add_columns(F, C, S);
+        add_columns(G, C, B);
+        add_columns(G, C + 48, S);
+        F.combine(s.b1, s.a1, G).write(Q1);
+        F.combine(s.b2, s.a2, G).write(Q2);
+        continue;
       }
-      r11[s] = a; r22[s] = b; r12[s] = c; r21[s] = d;
+    right_generators(Q1, Q2, mul(w.IC[n], S), mul(w.IC[n], B) + crossf(S, w.H[n]), s);
+  }
+}
+
+// ---- Rows of second derivatives: products of the generators P of the ancestors of a joint with its Q (6.1)
+
+// generators of all joints by lanes, to[l][j] = P[j][l], so that the products are multiply-adds over joints
+template <class T> DAL_INLINE void by_lanes(const ModelData& M, const T* P, T* to) {
+  if constexpr (std::is_same_v<T, double>)
+    for (int j = 0; j < M.nm; j += 4) take_transposed<false>(to + j, padded(M.nm + 1), P + 8 * j, 8, 8, 4);
+}
+
+enum class Rows { mixed, all, along };  // P1.Q2 and P2.Q1; also P1.Q1 and P2.Q2; all of them differentiated along a direction: P.dQ + dP.Q
+template <class T> struct FourRows {
+  T *r11, *r22, *r12, *r21;  // by joint
+};
+template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
+  int stride = padded(w.M->nm + 1);
+  T* r = w.row + 4 * k * stride;
+  return {r, r + stride, r + 2 * stride, r + 3 * stride};
+}
+
+// the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks, into row_space 0, ..., K - 1
+template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, int d) {
+  const ModelData& M = *w.M;
+  constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
+  const T *q1 = w.Q1 + 8 * d, *q2 = w.Q2 + 8 * d, *e1 = along ? w.dQ1 + 8 * d : q1, *e2 = along ? w.dQ2 + 8 * d : q2;
+  if constexpr (std::is_same_v<T, double>) {
+    int stride = padded(M.nm + 1);
+    for (int t = M.block_off[d + K - 1]; t < M.block_off[d + K]; ++t)
+#pragma GCC unroll 4
+      for (int part = 0; part < 8; part += kWidth) {
+        int s = 8 * M.path_block[t] + part;
+        Vec a[K][4];
+#pragma GCC unroll 2
+        for (int k = 0; k < K; ++k)
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) a[k][i] = Vec{};
+        auto add = [&](const double* x1, const double* x2, const double* y1, const double* y2) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+          for (int l = 0; l < 8; ++l) {
+            const Vec u = load(x1 + s + l * stride), v = load(x2 + s + l * stride);
+#pragma GCC unroll 2
+            for (int k = 0; k < K; ++k) {
+              const Vec x = splat(y1[8 * k + l]), y = splat(y2[8 * k + l]);
+              if (all) { a[k][0] += u * x; a[k][1] += v * y; }
+              a[k][2] += u * y; a[k][3] += v * x;
+            }
+          }
+        };
+        add(w.P1t, w.P2t, e1, e2);
+        if (along) add(w.dP1t, w.dP2t, q1, q2);
+#pragma GCC unroll 2
+        for (int k = 0; k < K; ++k) {
+          FourRows<T> r = row_space(w, k);
+          if (all) { store(r.r11 + s, a[k][0]); store(r.r22 + s, a[k][1]); }
+          store(r.r12 + s, a[k][2]); store(r.r21 + s, a[k][3]);
+        }
+      }
+  } else {
+    static_assert(K == 1);
+    FourRows<T> r = row_space(w, 0);
+    for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
+      int j = M.path_joint[t];
+      T a = T(0.0), b = a, c = a, f = a;
+      auto add = [&](const T* x1, const T* x2, const T* y1, const T* y2) {
+        for (int l = 0; l < 8; ++l) {
+          T u = x1[8 * j + l], v = x2[8 * j + l];
+          if (all) { a += u * y1[l]; b += v * y2[l]; }
+          c += u * y2[l]; f += v * y1[l];
+        }
+      };
+      add(w.P1, w.P2, e1, e2);
+      if (along) add(w.dP1, w.dP2, q1, q2);
+      if (all) { r.r11[j] = a; r.r22[j] = b; }
+      r.r12[j] = c; r.r21[j] = f;
     }
   }
 }
-template <class T> DAL_INLINE void push(T* stk, int stride, int s, const T* P) {
-  for (int l = 0; l < 8; ++l) stk[l * stride + s] = P[l];
-}
-
-// scatter four packed rows of joint d into the dense blocks: ancestors by depth in path
-template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const T* r11, const T* r22, const T* r12, const T* r21, const Hessian<T>& E) {
-  int nq = M.nq, qd = M.joints[d].q, n = M.joints[d].depth_all;
-  const int* path = M.path_q.data() + M.path_off[d];
-  T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
-  for (int s = 0; s <= n; ++s) {
-    int qa = path[s];
-    c11[qa] = r11[s];
-    c22[qa] = r22[s];
-    c12[qa] = r21[s];
-    E.h11[qa * nq + qd] = r11[s];
-    E.h22[qa * nq + qd] = r22[s];
-    E.h12[qa * nq + qd] = r12[s];
+// calls then(joint, its rows) for all massive joints; after by_lanes()
+template <Rows WHICH, class T, class F> DAL_INLINE void for_rows(const Work<T>& w, F then) {
+  const ModelData& M = *w.M;
+  for (int d = 0; d < M.nm; ++d) {
+    if constexpr (std::is_same_v<T, double>)
+      if (M.joints[d].paired) {
+        rows_of<WHICH, 2>(w, d);
+        then(d, row_space(w, 0));
+        then(++d, row_space(w, 1));
+        continue;
+      }
+    rows_of<WHICH, 1>(w, d);
+    then(d, row_space(w, 0));
   }
 }
 
+// the rows of joint d into the dense blocks, and the columns that mirror them
+template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const FourRows<T>& r, const Hessian<T>& E) {
+  int nq = M.nq, qd = M.joints[d].q;
+  T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
+  if constexpr (std::is_same_v<T, double>)
+    if (M.in_order) {  // whole blocks: zero where joints are not related, anything where rows that follow will write
+      for (int t = M.block_off[d]; t < M.block_off[d + 1]; ++t) {
+        int s = 8 * M.path_block[t];
+        const int64_t* mask = M.masks.data() + M.block_mask[t];
+        if (s + 8 <= nq) {
+#pragma GCC unroll 4
+          for (int part = 0; part < 8; part += kWidth) {
+            const IVec m = load_mask(mask + part);
+            store(c11 + s + part, keep(m, load(r.r11 + s + part)));
+            store(c22 + s + part, keep(m, load(r.r22 + s + part)));
+            store(c12 + s + part, keep(m, load(r.r21 + s + part)));
+          }
+        } else {
+          for (int i = s; i < nq; ++i) if (mask[i - s]) { c11[i] = r.r11[i]; c22[i] = r.r22[i]; c12[i] = r.r21[i]; }
+        }
+      }
+      for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
+        int j = M.path_joint[t], at = j * nq + d;
+        E.h11[at] = r.r11[j];
+        E.h22[at] = r.r22[j];
+        E.h12[at] = r.r12[j];
+      }
+      return;
+    }
+  for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
+    int qa = M.path_q[t], j = M.path_joint[t];
+    c11[qa] = r.r11[j];
+    c22[qa] = r.r22[j];
+    c12[qa] = r.r21[j];
+    E.h11[qa * nq + qd] = r.r11[j];
+    E.h22[qa * nq + qd] = r.r22[j];
+    E.h12[qa * nq + qd] = r.r12[j];
+  }
+}
+
+// the mixed rows of joint j into the packed Newton matrix, row d
+template <class T> DAL_INLINE void pack_rows(const Work<T>& w, int j, const FourRows<T>& r) {
+  const ModelData& M = *w.M;
+  int d = M.joints[j].q, s = 0;
+  if (d >= M.nd) return;
+  T *up = w.up + M.eoff[d], *lo = w.lo + M.eoff[d];
+  if (M.all_dynamic) {
+    for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t, ++s) { up[s] = r.r12[M.path_joint[t]]; lo[s] = r.r21[M.path_joint[t]]; }
+    return;
+  }
+  const int* map = M.slot_map.data() + M.slot_off[d];
+  for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t)
+    if (M.path_q[t] < M.nd) {
+      int a = M.path_joint[t], at = M.coupled ? map[s] : s;
+      up[at] = r.r12[a];
+      lo[at] = r.r21[a];
+      ++s;
+    }
+}
+
+template <class T> DAL_INLINE void clear_packed(const Work<T>& w) {
+  for (int i = 0; i < w.M->packed; ++i) { w.lo[i] = T(0.0); w.up[i] = T(0.0); }
+}
 template <class T> DAL_INLINE void clear(const ModelData& M, const Hessian<T>& E) {
   for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
 }
 
-// Dense second derivatives over all variables (6.1): writes the ancestor pairs only, so E must be zero elsewhere (potentials add to other
-// entries: clear() first). After generators(). newton (only when M.all_dynamic): the mixed rows are left in w.up, w.lo, where they are the
-// packed Newton matrix.
+// Dense second derivatives over all variables (6.1): writes the ancestor pairs (and zeros of other pairs of joints), so E must be zero elsewhere
+// (potentials add to other entries: clear() first). After generators(). newton: also the packed Newton matrix.
 template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = false) {
   const ModelData& M = *w.M;
-  int stride = padded(M.nm + 1);
   if (!M.potentials.empty()) clear(M, E);
-  T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
-  for (int d = 0; d < M.nm; ++d) {
-    int n = M.joints[d].depth_all;
-    if (newton) { r12 = w.up + M.eoff[d]; r21 = w.lo + M.eoff[d]; }
-    push(w.stk1, stride, n, w.P1 + 8 * d);
-    push(w.stk2, stride, n, w.P2 + 8 * d);
-    const T *Q1 = w.Q1 + 8 * d, *Q2 = w.Q2 + 8 * d;
-    four_rows<false>(w.stk1, w.stk2, stride, n + 1, Q1, Q2, r11, r22, r12, r21);
-    scatter_rows(M, d, r11, r22, r12, r21, E);
-  }
+  by_lanes(M, w.P1, w.P1t);
+  by_lanes(M, w.P2, w.P2t);
+  if (newton && M.coupled) clear_packed(w);
+  for_rows<Rows::all>(w, [&](int d, const FourRows<T>& r) {
+    scatter_rows(M, d, r, E);
+    if (newton) pack_rows(w, d, r);
+  });
 }
 
 // third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators(). `zeroed`: E is zero
 // outside of the ancestor pairs already.
 template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E, bool zeroed = false) {
   const ModelData& M = *w.M;
-  int stride = padded(M.nm + 1);
   T gz = T(M.gz);
   w.eta[0] = zero6<T>();
   w.xi[0] = zero6<T>();
@@ -289,15 +422,30 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
     if (up >= 0) { w.dH[up] += w.dH[n]; w.dIC[up] += w.dIC[n]; }
+    if constexpr (std::is_same_v<T, double>) if (M.nodes[n].shared) write_columns(w.dcolumns + 96 * n, w.dIC[n], w.dH[n]);
   }
-  for (int j = 0; j < M.nm; ++j) {
+  for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
     int n = M.joints[j].node;
-    w.dF[j] = mul(w.dIC[n], w.S[j]) + mul(w.IC[n], w.dS[j]);
-    w.dG[j] = mul(w.dIC[n], w.B[j]) + mul(w.IC[n], w.dB[j]) + crossf(w.dS[j], w.H[n]) + crossf(w.S[j], w.dH[n]);
-    left_generator(w.dP1 + 8 * j, w.dS[j], w.dB[j], s.a1, s.b1, gz);
-    left_generator(w.dP2 + 8 * j, w.dS[j], w.dB[j], s.a2, s.b2, gz);
-    right_generator(w.dQ1 + 8 * j, w.dF[j], w.dG[j], s.a1, s.b1);
-    right_generator(w.dQ2 + 8 * j, w.dF[j], w.dG[j], s.a2, s.b2);
+    const V6<T>&S = w.S[j], &B = w.B[j], &dS = w.dS[j], &dB = w.dB[j];
+    T *Q1 = w.dQ1 + 8 * j, *Q2 = w.dQ2 + 8 * j;
+    left_generators(w.dP1 + 8 * j, w.dP2 + 8 * j, dS, dB, s, gz);
+    if constexpr (std::is_same_v<T, double>)
+      if (M.nodes[n].shared) {
+        const double *C = w.columns + 96 * n, *dC = w.dcolumns + 96 * n;
+        Eight<double> F{}, G{}, X{};
+        add_columns(F, dC, S);
+        add_columns(G, dC, B);
+        add_columns(X, dC + 48, S);
+        add_columns(F, C, dS);
+        add_columns(G, C, dB);
+        add_columns(X, C + 48, dS);
+        G.add(1.0, X);
+        F.combine(s.b1, s.a1, G).write(Q1);
+        F.combine(s.b2, s.a2, G).write(Q2);
+        continue;
+      }
+    right_generators(Q1, Q2, mul(w.dIC[n], S) + mul(w.IC[n], dS),
+                     mul(w.dIC[n], B) + mul(w.IC[n], dB) + crossf(dS, w.H[n]) + crossf(S, w.dH[n]), s);
   }
   if (!zeroed) {
     // constraints add to h11 and h22 of other pairs, potentials and forces also to h12
@@ -305,16 +453,11 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
     if (mixed) for (int i = 0; i < M.nq * M.nq; ++i) E.h12[i] = T(0.0);
   }
-  T *r11 = w.row, *r22 = w.row + stride, *r12 = w.row + 2 * stride, *r21 = w.row + 3 * stride;
-  for (int d = 0; d < M.nm; ++d) {
-    int n = M.joints[d].depth_all;
-    push(w.stk1, stride, n, w.P1 + 8 * d); push(w.stk2, stride, n, w.P2 + 8 * d);
-    push(w.stk3, stride, n, w.dP1 + 8 * d); push(w.stk4, stride, n, w.dP2 + 8 * d);
-    const T *Q1 = w.Q1 + 8 * d, *Q2 = w.Q2 + 8 * d, *dQ1 = w.dQ1 + 8 * d, *dQ2 = w.dQ2 + 8 * d;
-    four_rows<false>(w.stk1, w.stk2, stride, n + 1, dQ1, dQ2, r11, r22, r12, r21);
-    four_rows<true>(w.stk3, w.stk4, stride, n + 1, Q1, Q2, r11, r22, r12, r21);
-    scatter_rows(M, d, r11, r22, r12, r21, E);
-  }
+  by_lanes(M, w.P1, w.P1t);
+  by_lanes(M, w.P2, w.P2t);
+  by_lanes(M, w.dP1, w.dP1t);
+  by_lanes(M, w.dP2, w.dP2t);
+  for_rows<Rows::along>(w, [&](int d, const FourRows<T>& r) { scatter_rows(M, d, r, E); });
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -24,6 +24,10 @@ DAL_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecU*>(p);
 DAL_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecU*>(p) = v; }
 DAL_INLINE Vec splat(double x) { return x - Vec{}; }  // x + 0 would be an addition, because of -0
 
+typedef int64_t IVecU __attribute__((vector_size(8 * kWidth), aligned(8)));
+DAL_INLINE IVec load_mask(const int64_t* p) { return *reinterpret_cast<const IVecU*>(p); }
+DAL_INLINE Vec keep(IVec mask, Vec x) { return (Vec)((IVec)x & mask); }
+
 // ---- Lanes: kWidth independent rollouts
 struct Lanes {
   Vec v;

@@ -25,6 +25,7 @@ struct Joint {
   int slot;       // index into the list of revolute joints, -1 if prismatic
   int phi;        // slot of its 8x8 matrices in the O(n) elimination (massive joints)
   bool leaf;      // no massive joint below
+  bool paired;    // its rows of second derivatives are computed with those of the next joint
   bool turned;    // R0 is not the identity
   bool shifted;   // p0 is not zero
   double R0[9];   // by columns
@@ -36,6 +37,7 @@ struct Node {     // composite body: all that moves rigidly with one joint, plus
   int parent;     // parent node, -1 at a root
   int joint;      // pose index of the joint that carries the inertia
   int body;       // 0: no own inertia, 1: mass only, 2: diagonal inertia, 3: full
+  bool shared;    // several joints have this composite
   double m, c[3], I[6];
   double mass;    // of the whole subtree
 };
@@ -92,6 +94,11 @@ struct ModelData {
   std::vector<int> cslot;                  // slot of joint in crev
   std::vector<int> dyn_joint;              // joint of each dynamic variable
   std::vector<int> path_q, path_off;       // q of the massive ancestors of each massive joint, itself last
+  std::vector<int> path_joint;             // the same as joints
+  std::vector<int> path_block, block_off;  // the blocks of eight joints in which they are
+  std::vector<int> block_mask;             // where in `masks` each block has its eight: -1 for ancestors and descendants of the joint
+  std::vector<int64_t> masks;
+  bool in_order = false;                   // massive joint j has variable j
   std::vector<int> q_joint;                // joint of each variable, -1
   // structure of the Newton matrix: elimination tree over the dynamic variables
   std::vector<int> eparent, edepth, eoff;  // parent, depth, offset of the packed row

@@ -30,8 +30,7 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   if (!fresh) residual(w, o, dt);
   composites(w, second_order);
   generators(w, s);
-  second(w, w.E, w.M->all_dynamic);
-  if (!w.M->all_dynamic) assemble_packed(w);
+  second(w, w.E, true);
   w.use_packed = true;
   elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
   MaskOf<T> ok = factor(w);

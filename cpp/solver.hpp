@@ -23,24 +23,10 @@ template <class T> DAL_INLINE void packed_add(Work<T>& w, int i, int k, const T&
 
 // Rows of the Newton matrix dt D2D1 Ld from the generators; after generators(). (6.1)
 template <class T> void assemble_packed(Work<T>& w) {
-  const ModelData& M = *w.M;
-  int stride = padded(M.nm + 1);
-  if (M.coupled) for (int i = 0; i < M.packed; ++i) { w.lo[i] = T(0.0); w.up[i] = T(0.0); }
-  for (int d = 0; d < M.nd; ++d) {
-    int j = M.dyn_joint[d], s = M.kdepth[d];
-    push(w.stk1, stride, s, w.P1 + 8 * j);
-    push(w.stk2, stride, s, w.P2 + 8 * j);
-    if (!M.coupled) {
-      row_dot(w.stk1, stride, s + 1, w.Q2 + 8 * j, w.up + M.eoff[d]);
-      row_dot(w.stk2, stride, s + 1, w.Q1 + 8 * j, w.lo + M.eoff[d]);
-    } else {
-      const int* map = M.slot_map.data() + M.slot_off[d];
-      row_dot(w.stk1, stride, s + 1, w.Q2 + 8 * j, w.row);
-      for (int k = 0; k < s; ++k) w.up[M.eoff[d] + map[k]] = w.row[k];
-      row_dot(w.stk2, stride, s + 1, w.Q1 + 8 * j, w.row);
-      for (int k = 0; k <= s; ++k) w.lo[M.eoff[d] + map[k]] = w.row[k];
-    }
-  }
+  by_lanes(*w.M, w.P1, w.P1t);
+  by_lanes(*w.M, w.P2, w.P2t);
+  if (w.M->coupled) clear_packed(w);
+  for_rows<Rows::mixed>(w, [&](int j, const FourRows<T>& r) { pack_rows(w, j, r); });
 }
 
 // y -= sum_k coef_k src_k for two matrices at once, VECS vectors each
@@ -273,32 +259,6 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
 
 // ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that both products are
 // broadcast multiply-adds. A joint with one child keeps its child's Phi in place (Joint::phi is the same), so a chain lives in one slot.
-template <class T> struct Eight {
-  T x[8];
-  DAL_INLINE void read(const T* p) { for (int l = 0; l < 8; ++l) x[l] = p[l]; }
-  DAL_INLINE void write(T* p) const { for (int l = 0; l < 8; ++l) p[l] = x[l]; }
-  DAL_INLINE void add(const T a, const Eight& o) { for (int l = 0; l < 8; ++l) x[l] += a * o.x[l]; }
-  DAL_INLINE T dot(const Eight& o) const {
-    T s = x[0] * o.x[0];
-    for (int l = 1; l < 8; ++l) s += x[l] * o.x[l];
-    return s;
-  }
-};
-template <> struct Eight<double> {
-  static constexpr int n = 8 / kWidth;
-  Vec x[n];
-  DAL_INLINE void read(const double* p) { for (int i = 0; i < n; ++i) x[i] = load(p + i * kWidth); }
-  DAL_INLINE void write(double* p) const { for (int i = 0; i < n; ++i) store(p + i * kWidth, x[i]); }
-  DAL_INLINE void add(double a, const Eight& o) { for (int i = 0; i < n; ++i) x[i] += splat(a) * o.x[i]; }
-  DAL_INLINE double dot(const Eight& o) const {
-    Vec s = x[0] * o.x[0];
-    for (int i = 1; i < n; ++i) s += x[i] * o.x[i];
-    double t = 0;
-    for (int i = 0; i < kWidth; ++i) t += s[i];
-    return t;
-  }
-};
-
 template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);

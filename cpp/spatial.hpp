@@ -43,6 +43,7 @@ template <class T> DAL_INLINE V6<T> operator-(const V6<T>& a, const V6<T>& b) { 
 template <class T> DAL_INLINE V6<T> operator*(const V6<T>& a, T s) { return {a.w * s, a.v * s}; }
 template <class T> DAL_INLINE void operator+=(V6<T>& a, const V6<T>& b) { a.w += b.w; a.v += b.v; }
 template <class T> DAL_INLINE T dot(const V6<T>& a, const V6<T>& b) { return dot(a.w, b.w) + dot(a.v, b.v); }
+template <class T> DAL_INLINE void write6(T* p, const V6<T>& a) { p[0] = a.w.x; p[1] = a.w.y; p[2] = a.w.z; p[3] = a.v.x; p[4] = a.v.y; p[5] = a.v.z; }
 template <class T> DAL_INLINE V6<T> zero6() { return {zero3<T>(), zero3<T>()}; }
 // motion x motion
 template <class T> DAL_INLINE V6<T> crossm(const V6<T>& a, const V6<T>& b) { return {cross(a.w, b.w), cross(a.w, b.v) + cross(a.v, b.w)}; }
@@ -89,6 +90,39 @@ template <class T> DAL_INLINE Inertia<T> transport(const V6<T>& e, const Inertia
          a1.x + a0.y - o.xy, a2.x + a0.z - o.xz, a2.y + a1.z - o.yz};
   return d;
 }
+
+// eight lanes: a generator (KERNELS section 6)
+template <class T> struct Eight {
+  T x[8];
+  DAL_INLINE void read(const T* p) { for (int l = 0; l < 8; ++l) x[l] = p[l]; }
+  DAL_INLINE void write(T* p) const { for (int l = 0; l < 8; ++l) p[l] = x[l]; }
+  DAL_INLINE void add(const T a, const Eight& o) { for (int l = 0; l < 8; ++l) x[l] += a * o.x[l]; }
+  DAL_INLINE T dot(const Eight& o) const {
+    T s = x[0] * o.x[0];
+    for (int l = 1; l < 8; ++l) s += x[l] * o.x[l];
+    return s;
+  }
+};
+template <> struct Eight<double> {
+  static constexpr int n = 8 / kWidth;
+  Vec x[n];
+  DAL_INLINE void read(const double* p) { for (int i = 0; i < n; ++i) x[i] = load(p + i * kWidth); }
+  DAL_INLINE void write(double* p) const { for (int i = 0; i < n; ++i) store(p + i * kWidth, x[i]); }
+  DAL_INLINE void add(double a, const Eight& o) { for (int i = 0; i < n; ++i) x[i] += splat(a) * o.x[i]; }
+  DAL_INLINE void add(double a, const double* p) { for (int i = 0; i < n; ++i) x[i] += splat(a) * load(p + i * kWidth); }
+  DAL_INLINE Eight combine(double a, double b, const Eight& o) const {
+    Eight y;
+    for (int i = 0; i < n; ++i) y.x[i] = splat(a) * x[i] + splat(b) * o.x[i];
+    return y;
+  }
+  DAL_INLINE double dot(const Eight& o) const {
+    Vec s = x[0] * o.x[0];
+    for (int i = 1; i < n; ++i) s += x[i] * o.x[i];
+    double t = 0;
+    for (int i = 0; i < kWidth; ++i) t += s[i];
+    return t;
+  }
+};
 
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert

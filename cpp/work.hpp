@@ -37,16 +37,17 @@ template <class T> struct Work {
   T floor;                           // rounding floor of the residual: what one unit in the last place of q_k+1 changes
   T *trig_x, *trig_s, *trig_c;       // revolute joints
   Poses<T> mid, start, end;          // midpoint; q_k and q_k+1 (only the joints that constraints see)
-  V6<T> *S, *V, *B, *F, *G;          // massive joints (V by pose index)
+  V6<T> *S, *V, *B;                  // massive joints (V by pose index)
   V6<T> *H;                          // composite momentum, by node
   V3<T> *c;                          // composite first moment
   Inertia<T> *IC;                    // composite inertia
+  T *columns, *dcolumns;             // maps of the composites, 96 per node (double only)
   Inertia<T> *body;                  // per-body inertia (third derivatives)
   V6<T> *hbody;
   T *Lq, *Lv, *Vq, *Fgen, *scale;    // nq
   T *P1, *P2, *Q1, *Q2;              // 8 per massive joint
-  T *stk1, *stk2, *stk3, *stk4;      // 8 x stack depth
-  T *row;                            // four rows
+  T *P1t, *P2t, *dP1t, *dP2t;        // the left ones by lanes
+  T *row;                            // rows of two joints
   // Newton matrix
   T *lo, *up, *inv;                  // packed
   T *phi, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
@@ -69,7 +70,7 @@ template <class T> struct Work {
   Hessian<T> E, E3;
   T *Fq, *Fv, *Fu;                   // nd x nq, nd x nq, nd x nu
   T *dq, *dv;                        // directions
-  V6<T> *eta, *xi, *dS, *dB, *dF, *dG, *dH, *dhb;
+  V6<T> *eta, *xi, *dS, *dB, *dH;
   Inertia<T> *dIC;
   T *dP1, *dP2, *dQ1, *dQ2;
   T *Z, *Pw, *Lw, *rhs;              // nd x (nw + nc), nd x nw, nc x nw
@@ -97,6 +98,12 @@ template <class T> struct Work {
     if (!block) std::abort();
     std::memset(block, 0, (size + 63) / 64 * 64);
     layout(block);
+    if constexpr (std::is_same_v<T, double>)  // constant entries: masses
+      for (int n = 0; n < M->nn; ++n) {
+        T *C = columns + 96 * n, m = M->nodes[n].mass;
+        C[27] = C[36] = C[45] = m;
+        C[78] = C[87] = -m;
+      }
   }
 
  private:
@@ -116,12 +123,14 @@ template <class T> struct Work {
     take(q, nq); take(v, nq);
     take(trig_x, np + kPad); take(trig_s, np + kPad); take(trig_c, np + kPad);
     for (Poses<T>* P : {&mid, &start, &end}) { take(P->R, np); take(P->p, np); take(P->a, np); }
-    take(S, nm); take(V, nm + 1); take(B, nm); take(F, nm); take(G, nm);
-    take(H, nn); take(c, nn); take(IC, nn); take(body, nn); take(hbody, nn);
+    take(S, nm); take(V, nm + 1); take(B, nm);
+    take(H, nn); take(c, nn); take(IC, nn); 
+    if (std::is_same_v<T, double>) { take(columns, 96 * nn); take(dcolumns, 96 * nn); }
+    take(body, nn); take(hbody, nn);
     take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
-    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * nm);
-    for (T** g : {&stk1, &stk2, &stk3, &stk4}) take(*g, 8 * depth);
-    take(row, 4 * depth);
+    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * (nm + 3));
+    if (std::is_same_v<T, double>) for (T** g : {&P1t, &P2t, &dP1t, &dP2t}) take(*g, 8 * depth);
+    take(row, 8 * depth);
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
       take(phi, 128 * (m.phi_slots + 1)); take(phiv, 8 * (nm + 1));
@@ -145,9 +154,9 @@ template <class T> struct Work {
       for (Hessian<T>* e : {&E, &E3}) { take(e->h11, nq * nq); take(e->h12, nq * nq); take(e->h22, nq * nq); }
       take(Fq, nd * nq); take(Fv, nd * nq); take(Fu, nd * nu);
       take(dq, nq); take(dv, nq);
-      take(eta, nm + 1); take(xi, nm + 1); take(dS, nm); take(dB, nm); take(dF, nm); take(dG, nm);
-      take(dH, nn); take(dhb, nn); take(dIC, nn);
-      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * nm);
+      take(eta, nm + 1); take(xi, nm + 1); take(dS, nm); take(dB, nm);
+      take(dH, nn); take(dIC, nn);
+      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * (nm + 3));
       size_t nwp = row_stride(whole_tiles(ncol + 1) + nc);
       take(Z, nd * nwp + kTile); take(Pw, nd * nwp); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
