@@ -501,8 +501,11 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
 Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance, int max_iterations, bool plain, double stop, const std::vector<double>& h_stop) {
   Options o;
   o.alpha = alpha; o.minus = minus; o.plus = plus; o.tolerance = tolerance; o.h_tolerance = h_tolerance; o.max_iterations = max_iterations; o.plain = plain;
-  o.stop = stop; o.h_stop = h_stop;
+  o.h_stop = h_stop;
   if (stop > 0 && h_stop.empty()) o.h_stop.push_back(stop);
+  // errors in units of these must not overflow
+  if (stop > 0) o.stop = std::max(stop, 1e-100);
+  for (double& h : o.h_stop) h = std::max(h, 1e-100);
   return o;
 }
 
