@@ -501,8 +501,8 @@ def test_swing_up(newton_swing_up):
 
 
 def test_swing_up_by_steepest_descent(newton_swing_up):
-    """All 656 iterations: costs to 1e-9, slopes to 1e-10 of the largest. Between 160 and 180 the slope grows from 400 to 7e6, and
-    rounding with it by 1e7: slopes of rows 200 to 240 differ by up to 1e-7 of the cost, all others by less than 1e-8."""
+    """All 656 iterations: costs to 1e-9, slopes to 1e-9 of the largest. Between 160 and 180 the slope grows from 400 to 7e6, and
+    rounding with it by 1e7: slopes of rows 200 to 280 differ by up to 1e-7 of the cost, all others by less than 1e-8."""
     d = read("pend_opt.json")
     rows, X, U, cost = swing_up(Steepest, discopt.DSystem(trep.MidpointVI(pendulum()), d["t"]), steps=700)
     assert len(rows) - 1 == d["steepest"]["iterations_completed"]
@@ -512,7 +512,7 @@ def test_swing_up_by_steepest_descent(newton_swing_up):
     assert apart[0].max() < 1e-8
     for column in (2, 3):
         assert close([row[column] for row in found], [row[column] for row in wanted])
-    sensitive = np.array([200 <= row[0] <= 240 for row in wanted])
+    sensitive = np.array([200 <= row[0] <= 280 for row in wanted])
     assert apart[1, ~sensitive].max() < 1e-8
     assert apart[1, sensitive].max() < 5e-7
     assert close(X, d["steepest"]["X"], 1e-11)
@@ -525,7 +525,7 @@ def test_swing_up_by_steepest_descent(newton_swing_up):
 
 @pytest.mark.slow
 def test_steepest_descent_amplifies_rounding():
-    """Why slopes of rows 200 to 240 are compared to 5e-7 of the cost only: runs to wanted curves that are a rounding apart differ
+    """Why slopes of rows 200 to 280 are compared to 5e-7 of the cost only: runs to wanted curves that are a rounding apart differ
     there by more than 1e-8, too."""
     d = read("pend_opt.json")
     slopes = []
