@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -485,6 +486,7 @@ nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, con
         std::memcpy(y.data(), x + z.nx, z.nd * sizeof(double));
         std::memcpy(y.data() + z.nd, u + z.nu, z.nk * sizeof(double));
         if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
+        else if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);  // no step's end may depend on the steps before it
         int its;
         double err;
         int st = k.step(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pn.data(), &its, &err);
@@ -517,6 +519,7 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
         std::memcpy(y.data() + z.nd, u + z.nu, z.nk * sizeof(double));
         std::memcpy(zc.data(), c, z.nd * sizeof(double));
         std::memcpy(zc.data() + z.nd, c + z.nq, z.nd * sizeof(double));
+        if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);
         int its;
         double err;
         int st = k.step(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pn.data(), &its, &err);
@@ -535,9 +538,14 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
   return nb::make_tuple(a1, a2, a3, int(bad), int(code));
 }
 
-Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance, int max_iterations, bool plain) {
+Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance, int max_iterations, bool plain, double stop, const std::vector<double>& h_stop) {
   Options o;
   o.alpha = alpha; o.minus = minus; o.plus = plus; o.tolerance = tolerance; o.h_tolerance = h_tolerance; o.max_iterations = max_iterations; o.plain = plain;
+  o.h_stop = h_stop;
+  if (stop > 0 && h_stop.empty()) o.h_stop.push_back(stop);
+  // errors in units of these must not overflow
+  if (stop > 0) o.stop = std::max(stop, 1e-100);
+  for (double& h : o.h_stop) h = std::max(h, 1e-100);
   return o;
 }
 
@@ -551,7 +559,8 @@ NB_MODULE(_core, m) {
   m.def("set_kernels", [](const std::string& name) { return set_kernels(name.c_str()); }, "Force an instruction set for cores made from now on ('auto' to choose).");
   bind_riccati(m);
 
-  nb::class_<Options>(m, "Options").def("__init__", [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p) { new (o) Options(make_options(a, mi, pl, t, h, n, p)); });
+  nb::class_<Options>(m, "Options").def("__init__", [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s, const std::vector<double>& hs) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs)); },
+      nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"), nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0, nb::arg("h_stop") = std::vector<double>());
 
   nb::class_<Core>(m, "Core")
       .def(nb::init<const nb::dict&>())

@@ -14,6 +14,12 @@ struct StepOptions {
   double h_tolerance = 1e-14; // constraints relative to their size
   int max_iterations = 40;
   bool plain = false;         // dense KKT matrix, full Newton: the baseline of the benchmarks
+  // 0: to the tolerances above. Otherwise as trep ends a step: full Newton steps from the given guess until the Euclidean norm of the
+  // residual is below `stop` and every |h_c| below h_stop[c] (the last serves all that follow); what is left is not added to p
+  double stop = 0;
+  const double* h_stop = nullptr;
+  int h_count = 0;
+  StepOptions without_stop() const { StepOptions out = *this; out.stop = 0; return out; }
   // an iteration that stagnates (rounding) is accepted within this many tolerances: a relative residual of 1e-10
   double slack() const { return tolerance < 1e-14 ? 1e4 : tolerance < 1e-11 ? 1e-10 / tolerance : 10; }
 };
@@ -54,6 +60,10 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
 
 template <class T> DAL_INLINE void next_momentum(Work<T>& w, const StepOptions& o, T dt) {
   T a = dt * T(o.alpha), f = dt * T(o.plus);
+  if (o.stop > 0) {
+    for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i];
+    return;
+  }
   // the residual left over goes into p: the momentum balance then holds to rounding, whatever the tolerance (and p gains an order)
   for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i] + w.r[i];
 }
@@ -239,7 +249,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   return ratio > 1e-17;
 }
 
-// residual and constraints at w.y, w.lam; returns the error in units of the tolerance (converged when <= 1)
+// residual and constraints at w.y, w.lam; returns the error in units of the tolerance, or of the stop (converged when <= 1)
 template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
   T scale = residual(w, o, dt);
@@ -251,12 +261,19 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
     constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
     for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.h[c]) / (T(o.h_tolerance) * w.hscale[c] + T(1e-300)));
   }
+  if (!(o.stop > 0)) return e;
+  w.relative = e;
+  T sum = T(0.0);
+  for (int i = 0; i < M.nd; ++i) sum += w.r[i] * w.r[i];
+  e = sqrt_(sum) / T(o.stop);
+  for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.h[c]) / T(o.h_stop[c < o.h_count ? c : o.h_count - 1]));
   return e;
 }
 
 // Newton iteration from the guess in w.y (dynamic part), w.lam. On return w.y, w.lam, w.pnext, w.C1 belong to the solution in the
 // converged lanes. A single rollout reuses the factors when the observed rate says that one more cheap iteration will do; lanes reuse them
-// once, in the second iteration: a rule that does not look at the numbers, because decisions must not depend on neighbours.
+// once, in the second iteration: a rule that does not look at the numbers, because decisions must not depend on neighbours. With `stop`
+// they are always fresh.
 template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
   const ModelData& M = *w.M;
   T prev = T(1e300);
@@ -267,7 +284,7 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
   for (int it = 0;; ++it) {
     T e = evaluate(w, o, dt);
     // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
-    MaskOf<T> ok = le(e, T(1.0)) | (le(e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(1e290)));
+    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(1e290)));
     done = done | ok;
     *error = e;
     *iterations = it;
@@ -279,12 +296,12 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
     MaskOf<T> dead = mask_not(le(e, T(1e290)));
     if (all(done | dead)) { next_momentum(w, o, dt); return done & mask_not(dead); }
     if constexpr (Traits<T>::width == 1) {
-      bool reuse = fresh && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
+      bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
       if (!reuse && !newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
       direction_step(w, dt, !reuse);
       fresh = true;
     } else {
-      bool reuse = it == 1;  // the same rule for every lane, whatever its neighbours do
+      bool reuse = it == 1 && !(o.stop > 0);  // the same rule for every lane, whatever its neighbours do
       if (!reuse) newton_matrix(w, o, dt);
       direction_step(w, dt, !reuse);
     }
@@ -365,9 +382,26 @@ inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   return ok;
 }
 
+// A step with `stop`; where it does not end, the guess is as it was.
+inline bool stopped_step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < M.nd; ++i) w.y_try[i] = w.y[i];
+  for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
+  if (newton(w, o, dt, iterations, error) && believable(w, o, dt)) return true;
+  for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i];
+  for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c];
+  return false;
+}
+
 // One step. In: w.x, w.p, w.u, w.C0 (= Dh(x)), w.y = guess with the prescribed kinematic values in place, w.lam = guess.
 inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
+  if (o.stop > 0) {
+    if (stopped_step(w, o, dt, iterations, error)) return StepOk;
+    int before = *iterations, status = step(w, o.without_stop(), dt, iterations, error);
+    *iterations += before;
+    return status;
+  }
   for (int i = M.nd; i < M.nq; ++i) w.kin[i - M.nd] = w.y[i];
   bool wrong = false;  // a root was found, but not a believable one
   auto good = [&](bool converged) {

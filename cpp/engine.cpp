@@ -21,6 +21,7 @@ static StepOptions options(const Options& o) {
   out.alpha = o.alpha; out.minus = o.minus; out.plus = o.plus;
   out.tolerance = o.tolerance; out.h_tolerance = o.h_tolerance;
   out.max_iterations = o.max_iterations; out.plain = o.plain;
+  out.stop = o.stop; out.h_stop = o.h_stop.data(); out.h_count = int(o.h_stop.size());
   return out;
 }
 
@@ -322,7 +323,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
   Engine* e = engine(s);
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
-  StepOptions o = options(opt);
+  StepOptions o = options(opt), usual = o.without_stop();
   RolloutStatus out;
   int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
   if (!resume) for (int c = 0; c < nc; ++c) w.lam[c] = 0;
@@ -335,10 +336,16 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     const double *U = r.K ? r.Uout : r.U, *Rho = r.K ? r.Rhoout : r.Rho;
     if (U) copy(w.u, U + size_t(k) * M.nu, M.nu); else for (int i = 0; i < M.nu; ++i) w.u[i] = 0;
     for (int i = 0; i < nk; ++i) w.y[nd + i] = Rho ? Rho[size_t(k) * nk + i] : w.x[nd + i];
-    guess(w.y, r.Q, r.dt, k, nq, nd);
-    int iterations = 0;
+    int iterations = 0, status = StepNotConverged;
     double error = 0;
-    int status = step(w, o, r.dt[k], &iterations, &error);
+    if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
+      copy(w.y, w.x, nd);
+      if (stopped_step(w, o, r.dt[k], &iterations, &error)) status = StepOk;
+    }
+    if (status != StepOk) {
+      guess(w.y, r.Q, r.dt, k, nq, nd);
+      status = step(w, usual, r.dt[k], &iterations, &error);
+    }
     if (status != StepOk) {
       out.steps = k;
       out.status = status;
@@ -375,8 +382,8 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       for (int i = 0; i < nd; ++i) w.p[i].v[l] = a.P[size_t(k) * nd + i];
       for (int i = 0; i < M.nu; ++i) w.u[i].v[l] = a.U ? a.U[size_t(k) * M.nu + i] : 0.0;
       for (int i = 0; i < nk; ++i) w.y[nd + i].v[l] = a.Rho ? a.Rho[size_t(k) * nk + i] : a.Q[size_t(k) * nq + nd + i];
-      guess(e->buffer, a.Q, a.dt, k, nq, nd);
-      for (int i = 0; i < nd; ++i) w.y[i].v[l] = e->buffer[i];
+      if (!(o.stop > 0)) guess(e->buffer, a.Q, a.dt, k, nq, nd);
+      for (int i = 0; i < nd; ++i) w.y[i].v[l] = o.stop > 0 ? w.x[i].v[l] : e->buffer[i];
     }
     set_reference(w, w.x);
     if (!have && nc) {

@@ -2,6 +2,7 @@
 // Arrays are row-major doubles. "Scratch" is an opaque per-thread workspace.
 #pragma once
 #include <cstddef>
+#include <vector>
 #include "model.hpp"
 #include "ekf_problem.hpp"
 #include "riccati.hpp"
@@ -14,6 +15,8 @@ struct Options {
   double alpha = 0.5, minus = 0.5, plus = 0.5, tolerance = 1e-14, h_tolerance = 1e-14;
   int max_iterations = 40;
   bool plain = false;
+  double stop = 0;             // see StepOptions
+  std::vector<double> h_stop;  // not empty when stop > 0
 };
 
 struct RolloutStatus {

@@ -34,6 +34,7 @@ template <class T> struct Work {
   // state of the evaluation point
   T *q, *v;                          // nq
   V3<T> ref;                         // reference point, world axes
+  T relative;                        // with StepOptions::stop: the error in units of the relative tolerance
   T floor;                           // rounding floor of the residual: what one unit in the last place of q_k+1 changes
   T *trig_x, *trig_s, *trig_c;       // revolute joints
   Poses<T> mid, start, end;          // midpoint; q_k and q_k+1 (only the joints that constraints see)

@@ -60,6 +60,8 @@ def pairs(vi, q, p, u):
         dt[n], U[n], rho[n] = np.full(n, 1e-4), np.tile(u, (n, 1)), steady[:n].copy()
     # only the last state is stored, so the outputs do not grow
     yield "simulate", lambda n: core.simulate(vi.options, q, p, dt[n], U[n], rho[n], n), (short, long)
+    stop = da._core.Options(0.5, 1.0, 0.0, 1e-14, 1e-14, 40, False, 1e-10, [1e-10])
+    yield "simulate, stop", lambda n: core.simulate(stop, q, p, dt[n], U[n], rho[n], n), (short, long)
     Q, P = np.tile(q, (16, 1)), np.tile(p, (16, 1))
     for lanes in (False, True):
         run = lambda n, lanes=lanes: core.rollouts(vi.options, Q, P, dt[n], U[n], rho[n], True, True, 1, lanes, False)

@@ -47,7 +47,7 @@ def test_overhead_of_a_step():
     mvi.initialize_from_state(0.0, [0.2], [0.5])
     mvi.step(0.01, (0.1,))
     d, n = system._dynamics(), 2000
-    options = d.options(200)
+    options = d.options(200, mvi.tolerance)
 
     def layer():
         mvi.initialize_from_state(0.0, [0.2], [0.5])

@@ -15,7 +15,7 @@ class Constraint(Element):
     """A holonomic constraint h(q) = 0, one row. Own ones define h(), h_dq(q1), h_dqdq(q1, q2), and to the fourth
     derivative for second-order work.
 
-    `tolerance` is kept for old scripts: the core solves more tightly than any sensible value.
+    A step of `MidpointVI` ends only when |h| is below `tolerance` (absolute) at its end; see there.
     """
 
     VALUES: ClassVar[tuple[str, ...]] = ("h", "h_dq", "h_dqdq", "h_dqdqdq", "h_dqdqdqdq")
@@ -26,7 +26,7 @@ class Constraint(Element):
 
     @property
     def tolerance(self) -> float:
-        """Bound on |h|; every step meets a tighter one."""
+        """Bound on |h| at the end of a step; a new one holds from the next step on."""
         return self._tolerance
 
     @tolerance.setter
@@ -35,6 +35,7 @@ class Constraint(Element):
         if value <= 0:
             raise ValueError(f"tolerance must be positive, not {value}")
         self._tolerance = value
+        self._system._forget_tolerances()
 
     @property
     def index(self) -> int:

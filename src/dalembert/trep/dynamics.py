@@ -51,17 +51,27 @@ class Dynamics:
         self.rate_columns = np.concatenate(
             [self.q, self.nq + self.q, 2 * self.nq + self.map.u, probes, n + np.arange(self.nk)]
         )
-        self._options: dict[int, Any] = {}
+        self._constraints = system.constraints
+        self._options: dict[tuple[int, float], Any] = {}
 
-    def options(self, iterations: int) -> Any:
-        """Options of the core: midpoint, forces on the left, tolerance at rounding level."""
-        found = self._options.get(iterations)
+    def options(self, iterations: int, tolerance: float) -> Any:
+        """Options of the core: midpoint, forces on the left, steps that end as trep's do at these tolerances.
+
+        With user elements the core is solved to rounding: the loop around it is what ends.
+        """
+        found = self._options.get((iterations, tolerance))
         if found is None:
             if not iterations >= 1:
                 raise ValueError(f"max_iterations must be positive, not {iterations}")
-            found = _core.Options(0.5, 1.0, 0.0, TOLERANCE, 1e-14, int(iterations), False)
-            self._options[iterations] = found
+            stop = 0.0 if self.user else tolerance
+            limits = [self._constraints[i].tolerance for i in self.rows]
+            found = _core.Options(0.5, 1.0, 0.0, TOLERANCE, 1e-14, int(iterations), False, stop, limits)
+            self._options[iterations, tolerance] = found
         return found
+
+    def forget_tolerances(self) -> None:
+        """A constraint has a new tolerance."""
+        self._options.clear()
 
     # ---- the Lagrangian
 
@@ -117,12 +127,24 @@ class Dynamics:
         half = 0.5 * dt * lq
         return (lv - half)[: self.nd], (lv + half)[: self.nd]
 
-    def step(self, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float) -> Any:
+    def step(
+        self,
+        iterations: int,
+        tolerance: float,
+        dt: float,
+        q1: Array,
+        p1: Array,
+        u: Array,
+        q2: Array,
+        lam: Array,
+        t: float,
+    ) -> Any:
         """(q2, p2, lambda, iterations, status, error); q2 is the guess and holds the next kinematic values."""
+        options = self.options(iterations, tolerance)
         if self.plain:
             return self.core.step(options, dt, q1, p1, u, q2, lam)
         if self.user:
-            return self.user.step(self, options, dt, q1, p1, u, q2, lam, t)
+            return self.user.step(self, options, tolerance, dt, q1, p1, u, q2, lam, t)
         return self.core_step(options, dt, q1, p1, u, np.zeros(0), q2, lam)
 
     def core_step(

@@ -22,8 +22,10 @@ Array = NDArray[np.float64]
 class MidpointVI:
     """Midpoint variational integrator with all forces on the left (F- = dt f, F+ = 0), as trep has it.
 
-    `tolerance` and `num_threads` are kept for old scripts: a step is solved to rounding level, and needs no threads.
-    A step that fails leaves everything as it was.
+    A step ends as trep's does: full Newton iterations from the configuration before (or the hint) until the Euclidean norm of
+    the momentum balance is below `tolerance` and every |h| below its constraint's own; what is left of the balance is not
+    carried on. Both are absolute. A smaller tolerance (say 1e-13) gives steps at rounding level; one below what rounding
+    allows ends there. `num_threads` is kept for old scripts. A step that fails leaves everything as it was.
 
     >>> import dalembert.trep as trep
     >>> system = trep.System()
@@ -77,7 +79,7 @@ class MidpointVI:
 
     @property
     def tolerance(self) -> float:
-        """Bound on the residual that trep would have used; steps here are solved more tightly."""
+        """Bound on the Euclidean norm of the momentum balance at which a step ends; a new one holds from the next step on."""
         return self._tolerance
 
     @tolerance.setter
@@ -295,9 +297,9 @@ class MidpointVI:
             self._numbers(guess[nd:], nk, "k2")
         if lambda1_hint is not None:
             lam = self._numbers(lambda1_hint, self.nc, "lambda1_hint")
-        options = dynamics.options(max_iterations)
-        time = 0.5 * (t1 + t2)
-        q2, p2, lam, iterations, status, error = dynamics.step(options, dt, q1, p1, u, guess, lam, time)
+        q2, p2, lam, iterations, status, error = dynamics.step(
+            max_iterations, self._tolerance, dt, q1, p1, u, guess, lam, 0.5 * (t1 + t2)
+        )
         if status:
             self._fail(status, error)
         self._t1, self._q1, self._p1, self._u1 = t1, q1, p1, u
@@ -367,7 +369,7 @@ class MidpointVI:
         dt = self._t2 - self._t1
         if not dt > 0:
             raise RuntimeError("t2 is not after t1")
-        options = self._dynamics.options(200)
+        options = self._dynamics.options(200, self._tolerance)
         time = 0.5 * (self._t1 + self._t2)
         return options, dt, self._q1, self._p1, self._u1, self._q2, self._lambda1, time
 

@@ -309,6 +309,10 @@ class System:
             found = self._points["dynamics"] = Dynamics(self)
         return found  # type: ignore[no-any-return]
 
+    def _forget_tolerances(self) -> None:
+        if "dynamics" in self._points:
+            self._points["dynamics"].forget_tolerances()
+
     def _point(self, element: Any = None) -> Translation:
         """The model with all variables dynamic and one element, or none."""
         key = ("point", id(element))

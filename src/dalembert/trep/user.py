@@ -131,13 +131,24 @@ class User:
     # ---- one step
 
     def step(
-        self, dyn: Dynamics, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
+        self,
+        dyn: Dynamics,
+        options: Any,
+        tolerance: float,
+        dt: float,
+        q1: Array,
+        p1: Array,
+        u: Array,
+        q2: Array,
+        lam: Array,
+        t: float,
     ) -> tuple[Any, ...]:
-        """As the core's step, with the user's elements."""
+        """As the core's step, with the user's elements; ends below the tolerances, or where rounding ends it."""
         nd, m = dyn.nd, len(self.constraints)
         slope = self.h(q1, 1)[:, :nd]
         w, mu = np.zeros(nd), lam[self.rows]
         w -= slope.T @ mu / dt
+        limits = np.array([c.tolerance for c in self.constraints])
         total, last = 0, np.inf
         for _ in range(50):
             q2, p2, lam, its, status, error = dyn.core_step(options, dt, q1, p1, u, w, q2, lam)
@@ -153,7 +164,8 @@ class User:
             error = float(np.abs(r / scale).max(initial=0.0))
             if not np.isfinite(error):
                 return q2, p2, lam, total, 2, error
-            if error < 1e-13 or (error >= 0.5 * last and error < 1e-11):
+            small = np.linalg.norm(dt * r[:nd]) < tolerance and bool((np.abs(r[nd:]) < limits).all())
+            if small or (error >= 0.5 * last and error < 1e-11):
                 lam[self.rows] = mu
                 return q2, p2 - 0.5 * dt * gradient, lam, total, 0, error
             last = error

@@ -253,9 +253,14 @@ class DSystem:
                 )
                 x = np.concatenate([dynamics.q, nq + dynamics.d, nq + nd + np.arange(nk)])
                 u = np.concatenate([dynamics.map.u, nu + np.arange(nk)])
-                found = (one_step.System(vi, t=self._time), x, u)
+                bulk = one_step.System(vi, t=self._time)
+                bulk.dt = np.diff(self._time)  # as single steps have them, to the last bit
+                found = (bulk, x, u)
             self._bulk = (s._version, found)
-        return self._bulk[1]  # type: ignore[no-any-return]
+        found = self._bulk[1]
+        if found is not None:
+            found[0].vi.options = s._dynamics().options(200, self.varint.tolerance)
+        return found  # type: ignore[no-any-return]
 
     def _curves(self, X: Any, U: Any) -> tuple[Array, Array]:
         n = len(self._time)
