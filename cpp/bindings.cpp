@@ -112,40 +112,39 @@ class Core {
     return out;
   }
 
-  // blocks of eight joints in which the ancestors of each joint are (lagrangian.hpp, rows of second derivatives)
   void plan_rows() {
     M.in_order = true;
-    M.block_off.push_back(0);
     for (int j = 0; j < M.nm; ++j) {
       M.in_order = M.in_order && M.joints[j].q == j;
-      for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) {
-        int a = M.q_joint[M.path_q[t]];
-        M.path_joint.push_back(a);
-        if (int(M.path_block.size()) == M.block_off[j] || M.path_block.back() != a / 8) M.path_block.push_back(a / 8);
-      }
-      M.block_off.push_back(int(M.path_block.size()));
-      bool pair = j > 0 && !(j > 1 && M.joints[j - 2].paired) && M.joints[j].parent == j && M.block_off[j + 1] - M.block_off[j] == M.block_off[j] - M.block_off[j - 1];
-      if (pair) M.joints[j - 1].paired = true;
+      for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) M.path_joint.push_back(M.q_joint[M.path_q[t]]);
     }
     std::vector<int> last(M.nm);  // of the joints below, which follow each other
     for (int j = M.nm - 1; j >= 0; --j) {
-      last[j] = last[j] > j ? last[j] : j;
+      last[j] = std::max(last[j], j);
       int up = M.joints[j].parent - 1;
-      if (up >= 0 && last[up] < last[j]) last[up] = last[j];
+      if (up >= 0) last[up] = std::max(last[up], last[j]);
     }
     auto above = [&](int a, int j) { return a <= j && j <= last[a]; };
-    std::map<std::array<int64_t, 8>, int> known;
-    for (int j = 0; j < M.nm; ++j)
-      for (int t = M.block_off[j]; t < M.block_off[j + 1]; ++t) {
-        std::array<int64_t, 8> mask{};
-        for (int i = 0; i < 8; ++i) {
-          int a = 8 * M.path_block[t] + i;
-          if (a < M.nm && (above(a, j) || above(j, a))) mask[i] = -1;
+    for (int size : {4, 8}) {
+      RowPlan& R = size == 4 ? M.rows4 : M.rows8;
+      R.paired.resize(M.nm);
+      R.off.push_back(0);
+      std::map<std::vector<int64_t>, int> known;
+      for (int j = 0; j < M.nm; ++j) {
+        for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) {
+          int at = M.path_joint[t] / size * size;
+          if (int(R.first.size()) > R.off[j] && R.first.back() == at) continue;
+          R.first.push_back(at);
+          std::vector<int64_t> mask(size, 0);
+          for (int i = 0; i < size; ++i) if (at + i < M.nm && (above(at + i, j) || above(j, at + i))) mask[i] = -1;
+          auto [found, fresh] = known.emplace(mask, int(R.masks.size()));
+          if (fresh) R.masks.insert(R.masks.end(), mask.begin(), mask.end());
+          R.mask.push_back(found->second);
         }
-        auto [at, fresh] = known.emplace(mask, int(M.masks.size()));
-        if (fresh) M.masks.insert(M.masks.end(), mask.begin(), mask.end());
-        M.block_mask.push_back(at->second);
+        R.off.push_back(int(R.first.size()));
+        if (j > 0 && !(j > 1 && R.paired[j - 2]) && M.joints[j].parent == j && R.off[j + 1] - R.off[j] == R.off[j] - R.off[j - 1]) R.paired[j - 1] = 1;
       }
+    }
   }
 
   void read(const nb::dict& d) {

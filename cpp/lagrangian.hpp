@@ -149,21 +149,21 @@ DAL_INLINE void write_columns(double* C, const Inertia<double>& J, const V6<doub
 // composite inertias (4.1); after gradient(). keep_bodies also stores per-body blocks for the third derivatives.
 template <class T> void composites(Work<T>& w, bool keep_bodies) {
   const ModelData& M = *w.M;
-  for (int n = 0; n < M.nn; ++n) {
+  const S3<T> none = {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)};
+  for (int n = 0; n < M.nn; ++n) w.IC[n] = {T(M.nodes[n].mass), w.c[n], none};
+  for (int n = M.nn - 1; n >= 0; --n) {
     const Node& N = M.nodes[n];
     V3<T> first = zero3<T>();
-    S3<T> I = {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)};
+    S3<T> I = none;
     if (N.body != 0) I = body_moment(M, N, w.mid, &first);
-    w.IC[n] = {T(N.mass), w.c[n], I};
     if (keep_bodies) {
       w.body[n] = {T(N.m), first, I};
       w.hbody[n] = N.body == 0 ? zero6<T>() : mul(w.body[n], w.V[N.joint]);
     }
-  }
-  for (int n = M.nn - 1; n >= 0; --n) {
-    int up = M.nodes[n].parent;
-    if (up >= 0) w.IC[up].I += w.IC[n].I;
-    if constexpr (std::is_same_v<T, double>) if (M.nodes[n].shared) write_columns(w.columns + 96 * n, w.IC[n], w.H[n]);
+    I += w.IC[n].I;
+    w.IC[n].I = I;
+    if (N.parent >= 0) w.IC[N.parent].I += I;
+    if constexpr (std::is_same_v<T, double>) if (N.shared) write_columns(w.columns + 96 * n, w.IC[n], w.H[n]);
   }
 }
 
@@ -228,6 +228,9 @@ template <class T> DAL_INLINE void by_lanes(const ModelData& M, const T* P, T* t
     for (int j = 0; j < M.nm; j += 4) take_transposed<false>(to + j, padded(M.nm + 1), P + 8 * j, 8, 8, 4);
 }
 
+constexpr int kBlock = kWidth > 4 ? 8 : 4;  // joints side by side
+DAL_INLINE const RowPlan& row_plan(const ModelData& M) { return kBlock == 8 ? M.rows8 : M.rows4; }
+
 enum class Rows { mixed, all, along };  // P1.Q2 and P2.Q1; also P1.Q1 and P2.Q2; all of them differentiated along a direction: P.dQ + dP.Q
 template <class T> struct FourRows {
   T *r11, *r22, *r12, *r21;  // by joint
@@ -245,10 +248,11 @@ template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, 
   const T *q1 = w.Q1 + 8 * d, *q2 = w.Q2 + 8 * d, *e1 = along ? w.dQ1 + 8 * d : q1, *e2 = along ? w.dQ2 + 8 * d : q2;
   if constexpr (std::is_same_v<T, double>) {
     int stride = padded(M.nm + 1);
-    for (int t = M.block_off[d + K - 1]; t < M.block_off[d + K]; ++t)
-#pragma GCC unroll 4
-      for (int part = 0; part < 8; part += kWidth) {
-        int s = 8 * M.path_block[t] + part;
+    const RowPlan& R = row_plan(M);
+    for (int t = R.off[d + K - 1]; t < R.off[d + K]; ++t)
+#pragma GCC unroll 2
+      for (int part = 0; part < kBlock; part += kWidth) {
+        int s = R.first[t] + part;
         Vec a[K][4];
 #pragma GCC unroll 2
         for (int k = 0; k < K; ++k)
@@ -300,7 +304,7 @@ template <Rows WHICH, class T, class F> DAL_INLINE void for_rows(const Work<T>& 
   const ModelData& M = *w.M;
   for (int d = 0; d < M.nm; ++d) {
     if constexpr (std::is_same_v<T, double>)
-      if (M.joints[d].paired) {
+      if (row_plan(M).paired[d]) {
         rows_of<WHICH, 2>(w, d);
         then(d, row_space(w, 0));
         then(++d, row_space(w, 1));
@@ -317,12 +321,13 @@ template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const
   T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
   if constexpr (std::is_same_v<T, double>)
     if (M.in_order) {  // whole blocks: zero where joints are not related, anything where rows that follow will write
-      for (int t = M.block_off[d]; t < M.block_off[d + 1]; ++t) {
-        int s = 8 * M.path_block[t];
-        const int64_t* mask = M.masks.data() + M.block_mask[t];
-        if (s + 8 <= nq) {
-#pragma GCC unroll 4
-          for (int part = 0; part < 8; part += kWidth) {
+      const RowPlan& R = row_plan(M);
+      for (int t = R.off[d]; t < R.off[d + 1]; ++t) {
+        int s = R.first[t];
+        const int64_t* mask = R.masks.data() + R.mask[t];
+        if (s + kBlock <= nq) {
+#pragma GCC unroll 2
+          for (int part = 0; part < kBlock; part += kWidth) {
             const IVec m = load_mask(mask + part);
             store(c11 + s + part, keep(m, load(r.r11 + s + part)));
             store(c22 + s + part, keep(m, load(r.r22 + s + part)));

@@ -25,7 +25,6 @@ struct Joint {
   int slot;       // index into the list of revolute joints, -1 if prismatic
   int phi;        // slot of its 8x8 matrices in the O(n) elimination (massive joints)
   bool leaf;      // no massive joint below
-  bool paired;    // its rows of second derivatives are computed with those of the next joint
   bool turned;    // R0 is not the identity
   bool shifted;   // p0 is not zero
   double R0[9];   // by columns
@@ -77,6 +76,14 @@ struct SplineTable {
   std::vector<double> area;   // integral from the second end to the left end of each piece
 };
 
+// Which blocks of joints contain the ancestors of each joint, itself included, for blocks of one size
+struct RowPlan {
+  std::vector<int> first, off;        // first joint of each block
+  std::vector<int> mask;              // where in `masks` the block has its entries: -1 for ancestors and descendants of the joint
+  std::vector<int64_t> masks;
+  std::vector<unsigned char> paired;  // the next joint is a child with the same blocks: their rows are computed together
+};
+
 struct ModelData {
   int nq = 0, nd = 0, nk = 0, nu = 0, nc = 0;
   int nj = 0, nm = 0, nn = 0;              // joints, massive joints (first), composite nodes
@@ -95,9 +102,7 @@ struct ModelData {
   std::vector<int> dyn_joint;              // joint of each dynamic variable
   std::vector<int> path_q, path_off;       // q of the massive ancestors of each massive joint, itself last
   std::vector<int> path_joint;             // the same as joints
-  std::vector<int> path_block, block_off;  // the blocks of eight joints in which they are
-  std::vector<int> block_mask;             // where in `masks` each block has its eight: -1 for ancestors and descendants of the joint
-  std::vector<int64_t> masks;
+  RowPlan rows4, rows8;
   bool in_order = false;                   // massive joint j has variable j
   std::vector<int> q_joint;                // joint of each variable, -1
   // structure of the Newton matrix: elimination tree over the dynamic variables
