@@ -511,7 +511,7 @@ static bool second_order(Scratch* s, const Options& opt, double dt, const double
   StepOptions o = options(opt);
   if (!fresh) load_step(w, x, p, u, y, lam);
   bool ok = prepare(w, o, dt, fresh, true);
-  first_order(w, o, dt, false, false);
+  first_order(w, o, dt, false, true);
   for (int c = 0; c < count; ++c) {
     const double* zc = z + size_t(c) * (2 * M.nd + M.nc);
     second_contracted(w, o, dt, zc, zc + M.nd, M.nc ? zc + 2 * M.nd : nullptr, H + size_t(c) * w.nw * w.nw);

@@ -11,17 +11,22 @@ template <class T> DAL_INLINE void axpy(T* __restrict y, const T a, const T* __r
   for (int i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
-// Y = scale A Z for `rows` rows of A (row stride nq), all with row stride ld: by the sparse pattern of A, or as a dense product where that is nearly
-// full (a chain). `room`: scratch for the latter.
-template <class T> void times_z(const Work<T>& w, T* Y, int rows, int ld, int columns, const T* A, const std::vector<int>& idx, const std::vector<int>& off, const std::vector<int>& counts, T scale, T* room) {
+// Y = scale A X for `rows` rows of A (row stride lda) and the nd rows of X; Y and X have row stride ld. By the sparse pattern of A, or as a dense
+// product where that is nearly full (a chain). `room`: scratch for the latter.
+struct Pattern {
+  const std::vector<int>&idx, &off, &counts;
+};
+template <class T> void sparse_times(const Work<T>& w, T* Y, int rows, int ld, int columns, const T* A, int lda, const Pattern& p, const T* X, T scale, T* room) {
   int nq = w.M->nq, nd = w.M->nd;
   if constexpr (std::is_same_v<T, double>)
-    if (nd == nq && nd >= 16 && 4 * idx.size() > 3 * size_t(nq) * nq) {
-      gemm(rows, columns, nd, scale, A, nq, 1, w.Z, ld, 1, 0.0, Y, ld, room);
+    if (nd == nq && nd >= 16 && 4 * p.idx.size() > 3 * size_t(nq) * nq) {
+      gemm(rows, columns, nd, scale, A, lda, 1, X, ld, 1, 0.0, Y, ld, room);
       return;
     }
-  gather_indexed(Y, ld, rows, columns, A, nq, idx.data(), off.data(), counts.data(), (const T*)w.Z, scale);
+  gather_indexed(Y, ld, rows, columns, A, lda, p.idx.data(), p.off.data(), p.counts.data(), X, scale);
 }
+DAL_INLINE Pattern pattern(const ModelData& M) { return {M.nbr, M.nbr_off, M.nbr_dyn}; }
+DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) { return {M.lnbr, M.lnbr_off, M.lnbr_dyn}; }
 
 // Everything about the point (w.x, w.y, w.u, w.lam; C0, C1 included) that linearizations need; `fresh`: w.mid etc. already belong to it.
 // second_order keeps per-body blocks. Returns a mask of lanes with usable pivots.
@@ -40,9 +45,14 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   return ok;
 }
 
+// first column of the reduced first order, a whole tile: q_k begins at 0, p_k at nq
+DAL_INLINE int first_reduced(const Work<double>& w) { return w.M->nq / kTile * kTile; }
+
 // d(q_k+1)/dw into w.Z (nd rows), dp/dw into w.Pw, dlambda/dw into w.Lw, all with row stride w.stride(with_dt); X = N^-1 C0^T stays in w.Z
-// from w.x_column(with_dt) on. with_dt: one more column after rho, the derivative by the time step. Without `momentum` w.Pw is left alone. After prepare().
-template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool with_dt, bool momentum = true) {
+// from w.x_column(with_dt) on. with_dt: one more column after rho, the derivative by the time step. After prepare().
+// reduced (double only): what second_contracted() needs. q_k enters the step only beside p_k, in p_k + D1 Ld + F- - Dh^T lambda, so its columns are those
+// of p_k times the derivative of that sum by q_k, whose transpose goes to w.Rt; the columns of q_k are left out, w.Pw is left alone.
+template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool with_dt, bool reduced = false) {
   const ModelData& M = *w.M;
   int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc;
   int nw = w.nw + (with_dt ? 1 : 0), ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nq + nd + nu;
@@ -75,7 +85,14 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     for (int c = 0; c < nc; ++c) z[xc + c] = w.C0[c * nq + i];
   }
   if (nc) constraint_hessian(w, w.x, w.start, w.lam, dt, Z, ld, nd);
-  solve(w, Z, nc ? ld : xc, ld);
+  int c0 = 0;  // the first column
+  if constexpr (std::is_same_v<T, double>)
+    if (reduced) {
+      c0 = first_reduced(w);
+      take_transposed<false>(w.Rt, padded(nd), Z, ld, nq, nd, -idt);
+      for (int i = 0; i < nd; ++i) for (int k = c0; k < nq; ++k) Z[size_t(i) * ld + k] = 0;
+    }
+  solve(w, Z + c0, (nc ? ld : xc) - c0, ld);
   // multipliers: (C1 X) Lam = -(C1 Z + R2)/dt
   Lists<T> lists{w};
   if (nc) {
@@ -83,25 +100,25 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
       const Element& e = M.constraints[c];
       for (int t = 0; t < e.n; ++t) {
         int i = M.local_q[e.vars + t];
-        if (i < nd) lists.add(w.C1[c * nq + i], Z + size_t(i) * ld);
+        if (i < nd) lists.add(w.C1[c * nq + i], Z + size_t(i) * ld + c0);
       }
       lists.end_row();
     }
-    gather<false>(w, w.Lw, ld, nc, ld, -idt);
+    gather<false>(w, w.Lw + c0, ld, nc, ld - c0, -idt);
     for (int c = 0; c < nc; ++c) {
       T* l = w.Lw + size_t(c) * ld;
       for (int k = 0; k < nc; ++k) w.S1[c * nc + k] = -(dt * l[xc + k]);
       for (int k = 0; k < nk; ++k) l[rho + k] -= w.C1[c * nq + nd + k] * idt;
     }
-    schur_solve(w, w.S1, w.Lw, nw, ld, false);
+    schur_solve(w, w.S1, w.Lw + c0, nw - c0, ld, false);
     lists.restart();
     for (int i = 0; i < nd; ++i) {
-      for (int c = 0; c < nc; ++c) lists.add(dt * Z[size_t(i) * ld + xc + c], w.Lw + size_t(c) * ld);
+      for (int c = 0; c < nc; ++c) lists.add(dt * Z[size_t(i) * ld + xc + c], w.Lw + size_t(c) * ld + c0);
       lists.end_row();
     }
-    gather<true>(w, Z, ld, nd, xc);
+    gather<true>(w, Z + c0, ld, nd, xc - c0);
   }
-  if (!momentum) return;
+  if (reduced) return;
   // dt dp = (E21 + dt D1F+) dq_k + (E22 + dt D2F+) dq_k+1 + dt D3F+ du
   const T* J2 = w.E.h22;
   if (forced || damped) {
@@ -110,7 +127,7 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     if (damped) for (int i = 0; i < nd; ++i) w.TW[i * nq + i] += g * s.b2 * w.Fv[i * nq + i];
     if (forced) for (int i = 0; i < nd * nq; ++i) w.TW[i] += g * (s.a2 * w.Fq[i] + s.b2 * w.Fv[i]);
   }
-  times_z(w, w.Pw, nd, ld, xc, J2, M.lnbr, M.lnbr_off, M.lnbr_dyn, idt, w.HS);
+  sparse_times(w, w.Pw, nd, ld, xc, J2, nq, pattern_without_constraints(M), (const T*)Z, idt, w.HS);
   bool dense = 2 * M.lnbr.size() > size_t(nq) * nq;  // a chain: columns of h12 by blocks, else entry by entry
   if constexpr (std::is_same_v<T, double>) if (dense) add_transposed(w.Pw, ld, w.E.h12, nq, nd, nq, idt);
   for (int i = 0; i < nd; ++i) {
@@ -214,7 +231,10 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
   (void)nk;
 }
 
-// Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and first_order(without dt).
+// Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and the reduced first_order().
+// It is Wy^T T22 Wy, and G = T12 Wy - (D2h mu) dlambda/dw in the rows of q_k, G^T in its columns, T11 in both; Wy = d q_k+1/dw (unit rows for prescribed variables).
+// What belongs to q_k follows from p_k by R = w.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and
+// R^T K R + G R + R^T G^T.
 inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp, const double* zl, double* H) {
   const ModelData& M = *w.M;
   int nq = M.nq, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
@@ -240,52 +260,62 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
     constraint_third(w, w.x, w.start, w.lam, -1.0, w.mu, w.E3.h11, rows);
     constraint_hessian(w, w.y, w.end, w.nu, 1.0, w.E3.h22, nq, nq);
   }
-  // Wy = d q_k+1 / dw: Z on dynamic rows, unit rows on the prescribed ones. Sums of rows of Z: T22 Z, and R = T12 Z - (D2h mu) Lam.
-  int rho = nq + nd + nu;
-  times_z(w, w.TW, nq, ld, xc, w.E3.h22, M.nbr, M.nbr_off, M.nbr_dyn, 1.0, w.HS);
-  double* S = w.HS;
-  times_z(w, S, nq, ld, xc, w.E3.h12, M.lnbr, M.lnbr_off, M.lnbr_dyn, 1.0, S + size_t(nq) * ld);
+  int c0 = first_reduced(w), cols = xc - c0, rho = nq + nd + nu;
+  double *S = w.HS, *TW = w.TW, *Z = w.Z + c0;
+  sparse_times(w, TW + c0, nq, ld, cols, w.E3.h22, nq, pattern(M), (const double*)Z, 1.0, S);
+  sparse_times(w, S + c0, nq, ld, cols, w.E3.h12, nq, pattern_without_constraints(M), (const double*)Z, 1.0, S + size_t(nq) * ld);
   if (nc) {
     Lists<double> lists{w};
     for (int i = 0; i < nq; ++i) {
-      for (int c = 0; c < nc; ++c) if (rows[c * nq + i] != 0) lists.add(-rows[c * nq + i], w.Lw + size_t(c) * ld);
+      for (int c = 0; c < nc; ++c) if (rows[c * nq + i] != 0) lists.add(-rows[c * nq + i], w.Lw + size_t(c) * ld + c0);
       lists.end_row();
     }
-    gather<true>(w, S, ld, nq, xc);
+    gather<true>(w, S + c0, ld, nq, cols);
   }
-  // S = Wy^T T22 Wy, plus R and R^T in the rows and columns of q_k. The upper triangle only, mirrored at the end. Column order: q, p, u, rho.
-  fold_lower(nq, S, ld);
-  for (int i = 0; i < nq; ++i) S[size_t(i) * ld + i] *= 2;
+  for (int i = 0; i < nq; ++i)
+    for (int t = M.lnbr_off[i] + M.lnbr_dyn[i]; t < M.lnbr_off[i + 1]; ++t) S[size_t(i) * ld + rho + M.lnbr[t] - nd] += w.E3.h12[i * nq + M.lnbr[t]];
+  // K: the upper triangle of S from row nq on
   for (int i = nq; i < nw; ++i) for (int k = i / kTile * kTile; k < xc; ++k) S[size_t(i) * ld + k] = 0;
-  add_product_upper(nw, nd, w.Z, ld, w.TW, ld, S, ld);
-  for (int i = 0; i < nq; ++i) {
-    double* h = S + size_t(i) * ld;
-    for (int k = i; k < nq; ++k) h[k] += w.E3.h11[i * nq + k];
-    for (int t = M.lnbr_off[i] + M.lnbr_dyn[i]; t < M.lnbr_off[i + 1]; ++t) h[rho + M.lnbr[t] - nd] += w.E3.h12[i * nq + M.lnbr[t]];
-  }
-  // prescribed rows of Wy
-  add_transposed(S + rho, ld, w.TW + size_t(nd) * ld, ld, rho, nq - nd);
+  add_product_upper(nw - c0, nd, Z, ld, TW + c0, ld, S + size_t(c0) * ld + c0, ld);
+  add_transposed(S + size_t(nq) * ld + rho, ld, TW + size_t(nd) * ld + nq, ld, rho - nq, nq - nd);  // prescribed rows of Wy
   for (int k = nd; k < nq; ++k) {
-    double *h = S + size_t(rho + k - nd) * ld, *t = w.TW + size_t(k) * ld;
-    for (int l = rho + k - nd; l < nw; ++l) h[l] += t[l] + w.TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.E3.h22[k * nq + l - rho + nd];
+    double *h = S + size_t(rho + k - nd) * ld, *t = TW + size_t(k) * ld;
+    for (int l = rho + k - nd; l < nw; ++l) h[l] += t[l] + TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.E3.h22[k * nq + l - rho + nd];
   }
   if (inputs && nu) {
     // rows of u: Hu1^T Sq + Hu2^T Wy, and dt Huu
     for (int a = 0; a < nu; ++a) {
       double* t = w.tmp;
-      for (int k = 0; k < nw; ++k) t[k] = 0;
+      int ra = nq + nd + a;
+      for (int k = nq; k < nw; ++k) t[k] = 0;
       for (int i = 0; i < nq; ++i) {
-        t[i] += dt * w.Hu[i * nu + a];
+        S[size_t(i) * ld + ra] += dt * w.Hu[i * nu + a];
         double x = dt * w.Hu[(nq + i) * nu + a];
         if (x == 0) continue;
-        if (i < nd) axpy(t, x, w.Z + size_t(i) * ld, nw);
+        if (i < nd) axpy(t + nq, x, w.Z + size_t(i) * ld + nq, nw - nq);
         else t[rho + i - nd] += x;
       }
-      int ra = nq + nd + a;
-      for (int k = 0; k <= ra; ++k) S[size_t(k) * ld + ra] += t[k];
+      for (int k = nq; k <= ra; ++k) S[size_t(k) * ld + ra] += t[k];
       for (int k = ra; k < nw; ++k) S[size_t(ra) * ld + k] += t[k];
       for (int b = a; b < nu; ++b) S[size_t(ra) * ld + nq + nd + b] += dt * dt * w.Huu[a * nu + b];
     }
+  }
+  // T = R^T K; V = (T/2 + G)^T by p_k; T + G in the rows of q_k; then V^T R and its transpose
+  double *K = S + size_t(nq) * ld, *V = w.rhs;
+  copy_symmetric(nd, K + nq, ld, K + nq, ld);
+  sparse_times(w, TW + c0, nq, ld, cols, w.Rt, padded(nd), pattern(M), (const double*)K + c0, 1.0, w.Pw);
+  for (int i = 0; i < nq; ++i) {
+    double *h = S + size_t(i) * ld, *t = TW + size_t(i) * ld;
+    for (int k = nq; k < nw; ++k) h[k] += t[k];
+    for (int k = nq; k < nq + nd; ++k) t[k] = h[k] - 0.5 * t[k];
+  }
+  take_transposed<false>(V, ld, TW + nq, ld, nd, nq);
+  sparse_times(w, TW, nq, ld, padded(nq), w.Rt, padded(nd), pattern(M), (const double*)V, 1.0, w.Pw);
+  fold_lower(nq, TW, ld);
+  for (int i = 0; i < nq; ++i) {
+    double *h = S + size_t(i) * ld, *t = TW + size_t(i) * ld;
+    t[i] *= 2;
+    for (int k = i; k < nq; ++k) h[k] = t[k] + w.E3.h11[i * nq + k];
   }
   copy_symmetric(nw, S, ld, H, nw);
 }

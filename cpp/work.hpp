@@ -75,6 +75,7 @@ template <class T> struct Work {
   Inertia<T> *dIC;
   T *dP1, *dP2, *dQ1, *dQ2;
   T *Z, *Pw, *Lw, *rhs;              // nd x (nw + nc), nd x nw, nc x nw
+  T *Rt;                             // nq x nd: see first_order()
   T *mu, *nu, *g, *tmp;
   T *Hu, *Huu;                       // force second order: (2 nq) x nu and nu x nu
   T *TW, *HS;                        // nq x nw and nw x nw, row stride stride()
@@ -159,7 +160,7 @@ template <class T> struct Work {
       take(dH, nn); take(dIC, nn);
       for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * (nm + 3));
       size_t nwp = row_stride(whole_tiles(ncol + 1) + nc);
-      take(Z, nd * nwp + kTile); take(Pw, nd * nwp); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
+      take(Z, nd * nwp + kTile); take(Pw, nd * (nwp + 32) + 512); take(Rt, nq * padded(nd)); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
       take(Hu, 2 * nq * nu); take(Huu, nu * nu);
       take(TW, nq * nwp); take(HS, size_t(nw + 2 * kTile) * nwp);
