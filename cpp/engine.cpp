@@ -500,7 +500,7 @@ static bool adjoint_at(Scratch* s, const Options& opt, double dt, const double* 
   StepOptions o = options(opt);
   load_step(w, x, p, u, y, lam);
   bool ok = prepare(w, o, dt, false, false);
-  adjoint(w, o, dt, zq, zp, zl, (const double*)nullptr, 0);
+  adjoint(w, o, dt, zq, zp, zl, false);
   adjoint_gradient(w, o, dt, zp, grad);
   return ok;
 }

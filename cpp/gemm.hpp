@@ -220,9 +220,9 @@ inline void add_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::
     take_transposed<true>(c, ldc, x, ldx, m, n, scale);
 }
 
-// Upper triangle of C += A^T B (all row-major; C n x n, A and B depth x n), for operands whose rows are padded: whole tiles are read and written, so
+// Upper triangle of C = A^T B (all row-major; C n x n, A and B depth x n), for operands whose rows are padded: whole tiles are read and written, so
 // A, B and C must have gemm_round(n, unit) readable columns, C as many writable rows, and what is below the diagonal of C is lost.
-inline void add_product_upper(int n, int depth, const double* a, std::ptrdiff_t lda, const double* b, std::ptrdiff_t ldb, double* c, std::ptrdiff_t ldc) {
+inline void product_upper(int n, int depth, const double* a, std::ptrdiff_t lda, const double* b, std::ptrdiff_t ldb, double* c, std::ptrdiff_t ldc) {
     for (int i0 = 0; i0 < n; i0 += GEMM_MR)
         for (int j0 = i0 / GEMM_NR * GEMM_NR; j0 < n; j0 += GEMM_NR) {
             gemm_vec acc[GEMM_MR][2];
@@ -230,7 +230,7 @@ inline void add_product_upper(int n, int depth, const double* a, std::ptrdiff_t 
 #pragma GCC unroll 16
             for (int i = 0; i < GEMM_MR; ++i)
 #pragma GCC unroll 2
-                for (int h = 0; h < 2; ++h) acc[i][h] = *reinterpret_cast<const gemm_vec*>(to + i * ldc + h * GEMM_WIDTH);
+                for (int h = 0; h < 2; ++h) acc[i][h] = gemm_vec{};
             const double *x = a + i0, *y = b + j0;
             for (int k = 0; k < depth; ++k, x += lda, y += ldb) {
                 const gemm_vec b0 = *reinterpret_cast<const gemm_vec*>(y), b1 = *reinterpret_cast<const gemm_vec*>(y + GEMM_WIDTH);

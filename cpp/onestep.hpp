@@ -150,17 +150,18 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
   }
 }
 
-// Adjoint of the step: costates zq, zp (nd) and zl (nc, may be null) -> w.mu, w.nu; needs prepare(). X = N^-1 C0^T is solved for here when
-// `X` is null, otherwise taken from there (row stride ld).
-template <class T> void adjoint(Work<T>& w, const StepOptions& o, T dt, const T* zq, const T* zp, const T* zl, const T* X, int ld) {
+// Adjoint of the step: costates zq, zp (nd) and zl (nc, may be null) -> w.mu, w.nu; needs prepare(). With `have_first` first_order() was called too, and
+// w.Z, w.Lw are used instead of solving again.
+inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp, const double* zl, bool have_first) {
   const ModelData& M = *w.M;
-  int nq = M.nq, nd = M.nd, nc = M.nc;
-  Slots<T> s = slots<T>(o, dt);
-  T g = dt * T(o.plus), idt = T(1.0) / dt;
+  int nq = M.nq, nd = M.nd, nc = M.nc, ld = have_first ? w.stride() : nc;
+  const double* X = have_first ? w.Z + w.x_column() : w.Z;  // N^-1 C0^T
+  Slots<double> s = slots<double>(o, dt);
+  double g = dt * o.plus, idt = 1 / dt;
   // g = z_q + (D2D2Ld + D2F+)^T z_p; D2D2Ld is symmetric
   for (int k = 0; k < nd; ++k) {
-    T t = T(0.0);
-    const T* row = w.E.h22 + k * nq;
+    double t = 0.0;
+    const double* row = w.E.h22 + k * nq;
     for (int a = M.lnbr_off[k], end = a + M.lnbr_dyn[k]; a < end; ++a) t += row[M.lnbr[a]] * zp[M.lnbr[a]];
     if (M.has_damping || !M.forces.empty())
       for (int a = M.lnbr_off[k], end = a + M.lnbr_dyn[k]; a < end; ++a) {
@@ -170,26 +171,29 @@ template <class T> void adjoint(Work<T>& w, const StepOptions& o, T dt, const T*
     w.g[k] = zq[k] + t * idt;
   }
   if (nc) {
-    if (!X) {
-      ld = nc;
+    if (!have_first) {
       for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.Z[i * nc + c] = w.C0[c * nq + i];
       solve(w, w.Z, nc, nc);
       for (int c = 0; c < nc; ++c)
         for (int k = 0; k < nc; ++k) {
-          T t = T(0.0);
+          double t = 0.0;
           for (int i = 0; i < nd; ++i) t += w.C1[c * nq + i] * w.Z[i * nc + k];
           w.S1[c * nc + k] = t;
         }
-      X = w.Z;
     }
-    for (int c = 0; c < nc; ++c) w.nu[c] = zl ? -(zl[c] * idt) : T(0.0);
+    for (int c = 0; c < nc; ++c) w.nu[c] = zl ? -(zl[c] * idt) : 0.0;
     for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.nu[c] -= X[size_t(i) * ld + c] * w.g[i];
     schur_solve(w, w.S1, w.nu, 1, 1, true);
-    for (int c = 0; c < nc; ++c) for (int i = 0; i < nd; ++i) w.g[i] += w.C1[c * nq + i] * w.nu[c];
   }
+  for (int i = nd; i < nq; ++i) w.mu[i] = 0.0;
+  if (have_first) {  // mu is the gradient by p_k
+    gemv_t(nd, nd, 1.0, w.Z + nq, ld, w.g, 0.0, w.mu);
+    if (zl) gemv_t(nc, nd, 1.0, w.Lw + nq, ld, zl, 1.0, w.mu);
+    return;
+  }
+  for (int c = 0; c < nc; ++c) for (int i = 0; i < nd; ++i) w.g[i] += w.C1[c * nq + i] * w.nu[c];
   for (int i = 0; i < nd; ++i) w.mu[i] = w.g[i];
-  for (int i = nd; i < nq; ++i) w.mu[i] = T(0.0);
-  solve<T, true>(w, w.mu, 1, 1);
+  solve<double, true>(w, w.mu, 1, 1);
   for (int i = 0; i < nd; ++i) w.mu[i] = -(dt * w.mu[i]);
 }
 
@@ -239,7 +243,7 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   const ModelData& M = *w.M;
   int nq = M.nq, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
   Slots<double> s = slots<double>(o, dt);
-  adjoint(w, o, dt, zq, zp, zl, nc ? w.Z + xc : nullptr, ld);
+  adjoint(w, o, dt, zq, zp, zl, true);
   // T_ij = third derivative of Ld along (dx, dy) = (mu, z_p), over dt
   double w1 = (1 - o.alpha) / dt, w2 = o.alpha / dt, idt = 1 / dt;
   for (int i = 0; i < nq; ++i) {
@@ -264,20 +268,19 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   double *S = w.HS, *TW = w.TW, *Z = w.Z + c0;
   sparse_times(w, TW + c0, nq, ld, cols, w.E3.h22, nq, pattern(M), (const double*)Z, 1.0, S);
   sparse_times(w, S + c0, nq, ld, cols, w.E3.h12, nq, pattern_without_constraints(M), (const double*)Z, 1.0, S + size_t(nq) * ld);
-  if (nc) {
-    Lists<double> lists{w};
-    for (int i = 0; i < nq; ++i) {
-      for (int c = 0; c < nc; ++c) if (rows[c * nq + i] != 0) lists.add(-rows[c * nq + i], w.Lw + size_t(c) * ld + c0);
-      lists.end_row();
+  for (int c = 0; c < nc; ++c) {
+    const Element& e = M.constraints[c];
+    for (int t = 0; t < e.n; ++t) {
+      int i = M.local_q[e.vars + t];
+      axpy(S + size_t(i) * ld + c0, -rows[c * nq + i], w.Lw + size_t(c) * ld + c0, cols);
     }
-    gather<true>(w, S + c0, ld, nq, cols);
   }
   for (int i = 0; i < nq; ++i)
     for (int t = M.lnbr_off[i] + M.lnbr_dyn[i]; t < M.lnbr_off[i + 1]; ++t) S[size_t(i) * ld + rho + M.lnbr[t] - nd] += w.E3.h12[i * nq + M.lnbr[t]];
   // K: the upper triangle of S from row nq on
-  for (int i = nq; i < nw; ++i) for (int k = i / kTile * kTile; k < xc; ++k) S[size_t(i) * ld + k] = 0;
-  add_product_upper(nw - c0, nd, Z, ld, TW + c0, ld, S + size_t(c0) * ld + c0, ld);
-  add_transposed(S + size_t(nq) * ld + rho, ld, TW + size_t(nd) * ld + nq, ld, rho - nq, nq - nd);  // prescribed rows of Wy
+  double* K = S + size_t(nq) * ld;
+  product_upper(nw - nq, nd, w.Z + nq, ld, TW + nq, ld, K + nq, ld);
+  add_transposed(K + rho, ld, TW + size_t(nd) * ld + nq, ld, rho - nq, nq - nd);  // prescribed rows of Wy
   for (int k = nd; k < nq; ++k) {
     double *h = S + size_t(rho + k - nd) * ld, *t = TW + size_t(k) * ld;
     for (int l = rho + k - nd; l < nw; ++l) h[l] += t[l] + TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.E3.h22[k * nq + l - rho + nd];
@@ -301,23 +304,25 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
     }
   }
   // T = R^T K; V = (T/2 + G)^T by p_k; T + G in the rows of q_k; then V^T R and its transpose
-  double *K = S + size_t(nq) * ld, *V = w.rhs;
+  double* V = w.rhs;
+  copy_symmetric(nw - nq, K + nq, ld, H + size_t(nq) * nw + nq, nw);
   copy_symmetric(nd, K + nq, ld, K + nq, ld);
   sparse_times(w, TW + c0, nq, ld, cols, w.Rt, padded(nd), pattern(M), (const double*)K + c0, 1.0, w.Pw);
   for (int i = 0; i < nq; ++i) {
-    double *h = S + size_t(i) * ld, *t = TW + size_t(i) * ld;
-    for (int k = nq; k < nw; ++k) h[k] += t[k];
-    for (int k = nq; k < nq + nd; ++k) t[k] = h[k] - 0.5 * t[k];
+    double *h = H + size_t(i) * nw, *g = S + size_t(i) * ld, *t = TW + size_t(i) * ld;
+    for (int k = nq; k < nw; ++k) h[k] = g[k] + t[k];
+    for (int k = nq; k < nq + nd; ++k) t[k] = g[k] + 0.5 * t[k];
   }
+  take_transposed<false>(H + size_t(nq) * nw, nw, H + nq, nw, nw - nq, nq);
   take_transposed<false>(V, ld, TW + nq, ld, nd, nq);
   sparse_times(w, TW, nq, ld, padded(nq), w.Rt, padded(nd), pattern(M), (const double*)V, 1.0, w.Pw);
   fold_lower(nq, TW, ld);
   for (int i = 0; i < nq; ++i) {
-    double *h = S + size_t(i) * ld, *t = TW + size_t(i) * ld;
+    double* t = TW + size_t(i) * ld;
     t[i] *= 2;
-    for (int k = i; k < nq; ++k) h[k] = t[k] + w.E3.h11[i * nq + k];
+    for (int k = i; k < nq; ++k) t[k] += w.E3.h11[i * nq + k];
   }
-  copy_symmetric(nw, S, ld, H, nw);
+  copy_symmetric(nq, TW, ld, H, nw);
 }
 
 }  // namespace DALEMBERT_ARCH
