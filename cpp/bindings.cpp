@@ -125,6 +125,12 @@ class Core {
       if (up >= 0) last[up] = std::max(last[up], last[j]);
     }
     auto above = [&](int a, int j) { return a <= j && j <= last[a]; };
+    for (int i = 4; i + 4 <= M.nm; i += 4)
+      for (int k = 0; k < i; k += 4) {
+        bool related = false;
+        for (int t = 0; t < 16; ++t) related = related || above(k + t % 4, i + t / 4);
+        if (related) M.mirror.insert(M.mirror.end(), {i, k});
+      }
     for (int size : {4, 8}) {
       RowPlan& R = size == 4 ? M.rows4 : M.rows8;
       R.paired.resize(M.nm);

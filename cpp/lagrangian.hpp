@@ -225,7 +225,7 @@ template <class T> void generators(Work<T>& w, const Slots<T>& s) {
 // generators of all joints by lanes, to[l][j] = P[j][l], so that the products are multiply-adds over joints
 template <class T> DAL_INLINE void by_lanes(const ModelData& M, const T* P, T* to) {
   if constexpr (std::is_same_v<T, double>)
-    for (int j = 0; j < M.nm; j += 4) take_transposed<false>(to + j, padded(M.nm + 1), P + 8 * j, 8, 8, 4);
+    for (int j = (M.nm - 1) / 4 * 4; j >= 0; j -= 4) take_transposed<false>(to + j, padded(M.nm + 1), P + 8 * j, 8, 8, 4);
 }
 
 constexpr int kBlock = kWidth > 4 ? 8 : 4;  // joints side by side
@@ -315,16 +315,21 @@ template <Rows WHICH, class T, class F> DAL_INLINE void for_rows(const Work<T>& 
   }
 }
 
-// the rows of joint d into the dense blocks, and the columns that mirror them
-template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const FourRows<T>& r, const Hessian<T>& E) {
+// the rows of joint d into the dense blocks, and the columns that mirror them, or, where joints and variables have the same order, rows only: mirror()
+// does the columns then
+template <class T> DAL_INLINE void scatter_rows(const Work<T>& w, int d, const FourRows<T>& r, const Hessian<T>& E) {
+  const ModelData& M = *w.M;
   int nq = M.nq, qd = M.joints[d].q;
   T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
   if constexpr (std::is_same_v<T, double>)
-    if (M.in_order) {  // whole blocks: zero where joints are not related, anything where rows that follow will write
+    if (M.in_order) {  // whole blocks: zero where joints are not related, anything where mirror() will write
+      double* m12 = w.mixed + size_t(d) * padded(M.nm);
       const RowPlan& R = row_plan(M);
       for (int t = R.off[d]; t < R.off[d + 1]; ++t) {
         int s = R.first[t];
         const int64_t* mask = R.masks.data() + R.mask[t];
+#pragma GCC unroll 2
+        for (int part = 0; part < kBlock; part += kWidth) store(m12 + s + part, keep(load_mask(mask + part), load(r.r12 + s + part)));
         if (s + kBlock <= nq) {
 #pragma GCC unroll 2
           for (int part = 0; part < kBlock; part += kWidth) {
@@ -337,12 +342,6 @@ template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const
           for (int i = s; i < nq; ++i) if (mask[i - s]) { c11[i] = r.r11[i]; c22[i] = r.r22[i]; c12[i] = r.r21[i]; }
         }
       }
-      for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
-        int j = M.path_joint[t], at = j * nq + d;
-        E.h11[at] = r.r11[j];
-        E.h22[at] = r.r22[j];
-        E.h12[at] = r.r12[j];
-      }
       return;
     }
   for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
@@ -353,6 +352,26 @@ template <class T> DAL_INLINE void scatter_rows(const ModelData& M, int d, const
     E.h11[qa * nq + qd] = r.r11[j];
     E.h22[qa * nq + qd] = r.r22[j];
     E.h12[qa * nq + qd] = r.r12[j];
+  }
+}
+// the upper triangles from the lower ones (h12: from w.mixed), four by four
+template <class T> DAL_INLINE void mirror(const Work<T>& w, const Hessian<T>& E) {
+  if constexpr (std::is_same_v<T, double>) {
+    const ModelData& M = *w.M;
+    if (!M.in_order) return;
+    int nq = M.nq, lm = padded(M.nm);
+    for (size_t t = 0; t < M.mirror.size(); t += 2) {
+      int i = M.mirror[t], k = M.mirror[t + 1], from = i * nq + k, to = k * nq + i;
+      take_transposed<false>(E.h11 + to, nq, E.h11 + from, nq, 4, 4);
+      take_transposed<false>(E.h22 + to, nq, E.h22 + from, nq, 4, 4);
+      take_transposed<false>(E.h12 + to, nq, w.mixed + i * lm + k, lm, 4, 4);
+    }
+    for (int i = 0; i < M.nm; ++i)  // what is left: blocks on the diagonal, and the last rows
+      for (int k = i < M.nm / 4 * 4 ? i / 4 * 4 : 0; k < i; ++k) {
+        E.h11[k * nq + i] = E.h11[i * nq + k];
+        E.h22[k * nq + i] = E.h22[i * nq + k];
+        E.h12[k * nq + i] = w.mixed[i * lm + k];
+      }
   }
 }
 
@@ -392,9 +411,10 @@ template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = fa
   by_lanes(M, w.P2, w.P2t);
   if (newton && M.coupled) clear_packed(w);
   for_rows<Rows::all>(w, [&](int d, const FourRows<T>& r) {
-    scatter_rows(M, d, r, E);
+    scatter_rows(w, d, r, E);
     if (newton) pack_rows(w, d, r);
   });
+  mirror(w, E);
 }
 
 // third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators(). `zeroed`: E is zero
@@ -458,11 +478,12 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
     if (mixed) for (int i = 0; i < M.nq * M.nq; ++i) E.h12[i] = T(0.0);
   }
-  by_lanes(M, w.P1, w.P1t);
+  by_lanes(M, w.P1, w.P1t);  // these first: the others have just been written
   by_lanes(M, w.P2, w.P2t);
   by_lanes(M, w.dP1, w.dP1t);
   by_lanes(M, w.dP2, w.dP2t);
-  for_rows<Rows::along>(w, [&](int d, const FourRows<T>& r) { scatter_rows(M, d, r, E); });
+  for_rows<Rows::along>(w, [&](int d, const FourRows<T>& r) { scatter_rows(w, d, r, E); });
+  mirror(w, E);
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -49,6 +49,7 @@ template <class T> struct Work {
   T *P1, *P2, *Q1, *Q2;              // 8 per massive joint
   T *P1t, *P2t, *dP1t, *dP2t;        // the left ones by lanes
   T *row;                            // rows of two joints
+  T *mixed;                          // nm x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
   // Newton matrix
   T *lo, *up, *inv;                  // packed
   T *phi, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
@@ -133,6 +134,7 @@ template <class T> struct Work {
     for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * (nm + 3));
     if (std::is_same_v<T, double>) for (T** g : {&P1t, &P2t, &dP1t, &dP2t}) take(*g, 8 * depth);
     take(row, 8 * depth);
+    if (std::is_same_v<T, double> && m.in_order) take(mixed, nm * padded(m.nm));
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
       take(phi, 128 * (m.phi_slots + 1)); take(phiv, 8 * (nm + 1));
