@@ -204,6 +204,11 @@ def test_one_bad_rollout_does_not_stop_the_others() -> None:
     assert 70 < batch.completed[1] < 90
     np.testing.assert_array_equal(batch.q[0], batch.q[4])
     assert batch[1].steps == batch.completed[1]
+    for x in (batch.q, batch.p):  # nothing that was not computed looks like a result
+        assert np.isfinite(x[1, : batch.completed[1] + 1]).all()
+        assert np.isnan(x[1, batch.completed[1] + 1 :]).all()
+    assert np.isnan(batch.lam[1, batch.completed[1] :]).all()
+    assert np.isfinite(batch.q[[0, 2, 4]]).all()
 
 
 def run(case: tuple[da.MidpointVI, float]) -> np.ndarray:

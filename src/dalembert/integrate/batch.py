@@ -25,7 +25,8 @@ Array = NDArray[np.float64]
 class Rollouts:
     """Results of `rollouts`: `q` (count, N+1, nq), `p` (count, N+1, nd), `lam` (count, N, nc), `completed` (count,) steps done.
 
-    With keep=False only the last state of each is there (axis 1 has length 1). `batch[i]` is one Trajectory.
+    A rollout that stopped early has NaN after its last state. With keep=False only the last state of each is there (axis 1 has
+    length 1). `batch[i]` is one Trajectory.
     """
 
     vi: MidpointVI
@@ -128,7 +129,14 @@ def rollouts(
         bool(lanes) and len(starts) > 1,
         bool(keep),
     )
-    return Rollouts(vi, t, q, p, lam, us, rhos, np.array(done, dtype=np.int64), bool(stop))
+    completed = np.array(done, dtype=np.int64)
+    for i in np.flatnonzero(completed < n):  # what was not computed must not look like a result
+        k = int(completed[i])
+        if k == 0:  # not even begun, when interrupted
+            q[i, 0], p[i, 0] = q0[i], p0[i]
+        if keep:
+            q[i, k + 1 :], p[i, k + 1 :], lam[i, k:] = np.nan, np.nan, np.nan
+    return Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop))
 
 
 def ensemble(
