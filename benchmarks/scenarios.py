@@ -485,6 +485,24 @@ def second_order(bench: Bench) -> None:
                 note="recorded, not measured here",
             )
 
+    # derivatives of the Lagrangian of the marionette, in units of its gradient
+    lagrangian = {what: kernel(what, 40 * r) for what in ("first", "generators", "second", "third")}
+    bench.measure(list(lagrangian.values()), rounds=9)
+    names = {
+        "first": "gradient",
+        "generators": "all generators",
+        "second": "second, dense",
+        "third": "third, contracted",
+    }
+    for what, e in lagrangian.items():
+        bench.row(name, f"marionette, derivatives of L: {names[what]}", e, unit="us")
+    for what, limit in {"generators": 1.5, "third": 4.0}.items():
+        if lagrangian[what].samples and lagrangian["first"].samples:
+            ratio = lagrangian[what].median / lagrangian["first"].median
+            bench.claim(
+                f"marionette, derivatives of L, {names[what]}: in units of the gradient", ratio, limit, at_least=False
+            )
+
     # single kernels against n: where the time of a step goes
     counts = {"first": 2 * r, "second": 2 * r, "third": r, "linearize": r // 5 + 1, "second_order": r // 5 + 1}
     for n in (2,) if bench.quick else (1, 2, 4, 8, 16, 32, 64, 128):
@@ -499,6 +517,9 @@ def second_order(bench: Bench) -> None:
         ]
         for e in bench.measure(entries, rounds=3, budget=0.5):
             bench.row(name, f"kernels, N = {n}", e, unit="us")
+        if n >= 8 and entries[0].samples:
+            ns = 1e9 * entries[0].median / n
+            bench.claim(f"N-link, N = {n}: gradient of L, nanoseconds per link", ns, 80.0, at_least=False)
 
 
 # ---- 6, 7, 8, 9

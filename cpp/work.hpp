@@ -134,7 +134,6 @@ template <class T> struct Work {
     for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * (nm + 3));
     if (std::is_same_v<T, double>) for (T** g : {&P1t, &P2t, &dP1t, &dP2t}) take(*g, 8 * depth);
     take(row, 8 * depth);
-    if (std::is_same_v<T, double> && m.in_order) take(mixed, nm * padded(m.nm));
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
       take(phi, 128 * (m.phi_slots + 1)); take(phiv, 8 * (nm + 1));
@@ -166,6 +165,7 @@ template <class T> struct Work {
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
       take(Hu, 2 * nq * nu); take(Huu, nu * nu);
       take(TW, nq * nwp); take(HS, size_t(nw + 2 * kTile) * nwp);
+      if (std::is_same_v<T, double> && m.in_order) take(mixed, nm * padded(m.nm));
       take(fstore, 3 * ml * ml + 12 * ml + 36 + 2 * ml * nu + nu * nu);
     }
     return at + 64;
