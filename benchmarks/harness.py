@@ -26,7 +26,7 @@ class Failed(Exception):
 class Worker:
     """A tool in its own process, started when first needed."""
 
-    def __init__(self, tool: str, timeout: float = 120.0) -> None:
+    def __init__(self, tool: str, timeout: float = 400.0) -> None:
         self.tool, self.timeout = tool, timeout
         self.process: subprocess.Popen[str] | None = None
 

@@ -167,21 +167,35 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
   }
 }
 
+// lanes 6 and 7 of (S, 0, 0) and (B, gz S.w.y, -gz S.w.x), read from arrays of six
+DAL_INLINE void gravity_lanes(Eight<double>& S, Eight<double>& B, double gz) {
+#if defined(__AVX512F__)
+  const IVec six = {-1, -1, -1, -1, -1, -1, 0, 0};
+  B.x[0] = keep(six, B.x[0]) + __builtin_shuffle(S.x[0], IVec{0, 0, 0, 0, 0, 0, 1, 0}) * Vec{0, 0, 0, 0, 0, 0, gz, -gz};
+  S.x[0] = keep(six, S.x[0]);
+#elif defined(__AVX__)
+  B.x[1] = __builtin_shuffle(B.x[1], S.x[0] * Vec{-gz, gz, 0, 0}, IVec{0, 1, 5, 4});
+  S.x[1] = __builtin_shuffle(S.x[1], Vec{}, IVec{0, 1, 4, 4});
+#else
+  B.x[3] = __builtin_shuffle(S.x[0], IVec{1, 0}) * Vec{gz, -gz};
+  S.x[3] = Vec{};
+#endif
+}
 template <class T> DAL_INLINE void left_generators(T* P1, T* P2, const V6<T>& S, const V6<T>& B, const Slots<T>& s, T gz) {
-  if constexpr (std::is_same_v<T, double>) {  // lanes 6 and 7 come last: what is read there belongs to the next joint
+  if constexpr (std::is_same_v<T, double>) {
     Eight<double> x, y;
     x.read(&S.w.x);
     y.read(&B.w.x);
+    gravity_lanes(x, y, gz);
     x.combine(s.b1, s.a1, y).write(P1);
     x.combine(s.b2, s.a2, y).write(P2);
   } else {
-    V6<T> x = B * s.a1 + S * s.b1, y = B * s.a2 + S * s.b2;
-    write6(P1, x);
-    write6(P2, y);
+    write6(P1, B * s.a1 + S * s.b1);
+    write6(P2, B * s.a2 + S * s.b2);
+    T gy = gz * S.w.y, gx = -(gz * S.w.x);
+    P1[6] = s.a1 * gy; P1[7] = s.a1 * gx;
+    P2[6] = s.a2 * gy; P2[7] = s.a2 * gx;
   }
-  T gy = gz * S.w.y, gx = -(gz * S.w.x);
-  P1[6] = s.a1 * gy; P1[7] = s.a1 * gx;
-  P2[6] = s.a2 * gy; P2[7] = s.a2 * gx;
 }
 template <class T> DAL_INLINE void right_generators(T* Q1, T* Q2, const V6<T>& F, const V6<T>& G, const Slots<T>& s) {
   write6(Q1, G * s.a1 + F * s.b1);
