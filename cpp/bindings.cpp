@@ -35,14 +35,17 @@ namespace {
 using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using OptArray = std::optional<Array>;
 
+// on a cache line, so that whole vectors are stored
+double* aligned(double* p) { return reinterpret_cast<double*>((reinterpret_cast<uintptr_t>(p) + 63) / 64 * 64); }
+
 nb::object make_array(std::vector<size_t> shape, double** data) {
   size_t n = 1;
   for (size_t s : shape) n *= s;
-  double* p = static_cast<double*>(std::calloc(n + 1, sizeof(double)));  // zero pages come lazily
+  double* p = static_cast<double*>(std::calloc(n + 9, sizeof(double)));  // zero pages come lazily
   if (!p) throw std::bad_alloc();
   nb::capsule owner(p, [](void* x) noexcept { std::free(x); });
-  *data = p;
-  return nb::cast(nb::ndarray<nb::numpy, double>(p, shape.size(), shape.data(), owner));
+  *data = aligned(p);
+  return nb::cast(nb::ndarray<nb::numpy, double>(*data, shape.size(), shape.data(), owner));
 }
 
 const double* sized(const Array& a, size_t n, const char* name) {
@@ -809,7 +812,8 @@ NB_MODULE(_core, m) {
         Sizes z(c.model());
         sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
         size_t nz = 2 * z.nd + z.nc;
-        std::vector<double> a((what == "tensors" ? nz : 1) * z.nw * z.nw + z.nx * z.nx + 9), b(z.nw * z.nw + z.nx * z.nU + 9), d(z.nw * z.nw + 9), v(z.nq + 1), zc(nz + 1, 1.0), unit(nz * nz + 1);
+        std::vector<double> a_((what == "tensors" ? nz : 1) * z.nw * z.nw + z.nx * z.nx + 9), b_(z.nw * z.nw + z.nx * z.nU + 9), d_(z.nw * z.nw + 9), v(z.nq + 1), zc(nz + 1, 1.0), unit(nz * nz + 1);
+        double *a = aligned(a_.data()), *b = aligned(b_.data()), *d = aligned(d_.data());  // as make_array does
         for (size_t i = 0; i < nz; ++i) unit[i * nz + i] = 1.0;
         for (size_t i = 0; i < z.nq; ++i) v[i] = (y.data()[i] - x.data()[i]) / dt;
         Lease s(c);
@@ -824,13 +828,13 @@ NB_MODULE(_core, m) {
         }
         double t0 = cpu_seconds();
         for (int i = 0; i < repeats; ++i) {
-          if (what == "first") k.first(s, x.data(), v.data(), a.data(), b.data());
+          if (what == "first") k.first(s, x.data(), v.data(), a, b);
           else if (what == "generators") k.generators(s, x.data(), v.data());
-          else if (what == "second") k.second(s, x.data(), v.data(), a.data(), b.data(), d.data());
-          else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a.data(), b.data(), d.data());
-          else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, a.data(), b.data());
-          else if (what.starts_with("second_order")) k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, 1, zc.data(), a.data());
-          else if (what == "tensors") k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, int(nz), unit.data(), a.data());
+          else if (what == "second") k.second(s, x.data(), v.data(), a, b, d);
+          else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a, b, d);
+          else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, a, b);
+          else if (what.starts_with("second_order")) k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, 1, zc.data(), a);
+          else if (what == "tensors") k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, int(nz), unit.data(), a);
         }
         return (cpu_seconds() - t0) / repeats;
       });
