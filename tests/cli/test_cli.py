@@ -35,7 +35,7 @@ def as_json(capsys, *args):
 def test_demo_writes_what_it_says(capsys, tmp_path):
     facts = as_json(capsys, "demo", "--out", tmp_path, "--time", 5)
     assert facts["steps"] == 500
-    assert facts["largest constraint violation"] < 1e-9
+    assert facts["largest constraint violation"] < 1e-12
     assert facts["largest energy error (J)"] < 0.1
     assert (tmp_path / "demo.png").stat().st_size > 20_000
     page = (tmp_path / "demo.html").read_text()
