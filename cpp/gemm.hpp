@@ -196,7 +196,7 @@ inline __attribute__((always_inline)) void turn_block(const double* x, std::ptrd
 
 // C (m x n, row stride ldc) += scale X^T or = scale X^T, for X (n x m, row stride ldx)
 template <bool ADD>
-inline void take_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n, double scale = 1.0) {
+inline __attribute__((always_inline)) void take_transposed(double* c, std::ptrdiff_t ldc, const double* x, std::ptrdiff_t ldx, int m, int n, double scale = 1.0) {
     int i = 0;
 #if defined(__AVX__)
     for (; i + 4 <= m; i += 4) {
