@@ -131,7 +131,7 @@ template <class T> struct Work {
     if (std::is_same_v<T, double>) { take(columns, 96 * nn); take(dcolumns, 96 * nn); }
     take(body, nn); take(hbody, nn);
     take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
-    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * (nm + 3));
+    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * (nm + 4));
     if (std::is_same_v<T, double>) for (T** g : {&P1t, &P2t, &dP1t, &dP2t}) take(*g, 8 * depth);
     take(row, 8 * depth);
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
@@ -159,7 +159,7 @@ template <class T> struct Work {
       take(dq, nq); take(dv, nq);
       take(eta, nm + 1); take(xi, nm + 1); take(dS, nm); take(dB, nm);
       take(dH, nn); take(dIC, nn);
-      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * (nm + 3));
+      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * (nm + 4));
       size_t nwp = row_stride(whole_tiles(ncol + 1) + nc);
       take(Z, nd * nwp + kTile); take(Pw, nd * (nwp + 32) + 512); take(Rt, nq * padded(nd)); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
