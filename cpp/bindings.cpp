@@ -6,13 +6,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -24,6 +22,7 @@
 
 #include "bind_ekf.hpp"
 #include "kernels.hpp"
+#include "plan.hpp"
 
 namespace nb = nanobind;
 using namespace dalembert;
@@ -115,47 +114,6 @@ class Core {
     return out;
   }
 
-  void plan_rows() {
-    M.in_order = true;
-    for (int j = 0; j < M.nm; ++j) {
-      M.in_order = M.in_order && M.joints[j].q == j;
-      for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) M.path_joint.push_back(M.q_joint[M.path_q[t]]);
-    }
-    std::vector<int> last(M.nm);  // of the joints below, which follow each other
-    for (int j = M.nm - 1; j >= 0; --j) {
-      last[j] = std::max(last[j], j);
-      int up = M.joints[j].parent - 1;
-      if (up >= 0) last[up] = std::max(last[up], last[j]);
-    }
-    auto above = [&](int a, int j) { return a <= j && j <= last[a]; };
-    for (int i = 4; i + 4 <= M.nm; i += 4)
-      for (int k = 0; k < i; k += 4) {
-        bool related = false;
-        for (int t = 0; t < 16; ++t) related = related || above(k + t % 4, i + t / 4);
-        if (related) M.mirror.insert(M.mirror.end(), {i, k});
-      }
-    for (int size : {4, 8}) {
-      RowPlan& R = size == 4 ? M.rows4 : M.rows8;
-      R.paired.resize(M.nm);
-      R.off.push_back(0);
-      std::map<std::vector<int64_t>, int> known;
-      for (int j = 0; j < M.nm; ++j) {
-        for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) {
-          int at = M.path_joint[t] / size * size;
-          if (int(R.first.size()) > R.off[j] && R.first.back() == at) continue;
-          R.first.push_back(at);
-          std::vector<int64_t> mask(size, 0);
-          for (int i = 0; i < size; ++i) if (at + i < M.nm && (above(at + i, j) || above(j, at + i))) mask[i] = -1;
-          auto [found, fresh] = known.emplace(mask, int(R.masks.size()));
-          if (fresh) R.masks.insert(R.masks.end(), mask.begin(), mask.end());
-          R.mask.push_back(found->second);
-        }
-        R.off.push_back(int(R.first.size()));
-        if (j > 0 && !(j > 1 && R.paired[j - 2]) && M.joints[j].parent == j && R.off[j + 1] - R.off[j] == R.off[j] - R.off[j - 1]) R.paired[j - 1] = 1;
-      }
-    }
-  }
-
   void read(const nb::dict& d) {
     M.nq = get<int>(d, "nq"); M.nd = get<int>(d, "nd"); M.nk = M.nq - M.nd; M.nu = get<int>(d, "nu");
     M.nm = get<int>(d, "nm"); M.nf = get<int>(d, "nf");
@@ -184,13 +142,12 @@ class Core {
       M.sites.push_back(s);
     }
     M.nj = int(M.joints.size()); M.nn = int(M.nodes.size());
-    for (int j = 1; j < M.nm; ++j) if (M.joints[j].node == M.joints[j - 1].node) M.nodes[M.joints[j].node].shared = true;
     fill(M.Rg, d["Rg"], 9); M.gz = get<double>(d, "gz"); fill(M.ref0, d["ref0"], 3);
     M.ref_q = get<std::vector<int>>(d, "ref_q"); M.ref_axis = get<std::vector<double>>(d, "ref_axis");
     M.rev = get<std::vector<int>>(d, "rev"); M.cjoints = get<std::vector<int>>(d, "cjoints"); M.crev = get<std::vector<int>>(d, "crev");
     M.cslot = get<std::vector<int>>(d, "cslot"); M.dyn_joint = get<std::vector<int>>(d, "dyn_joint"); M.q_joint = get<std::vector<int>>(d, "q_joint");
     M.path_q = get<std::vector<int>>(d, "path_q"); M.path_off = get<std::vector<int>>(d, "path_off");
-    plan_rows();
+    plan_rows(M);
     M.eparent = get<std::vector<int>>(d, "eparent"); M.edepth = get<std::vector<int>>(d, "edepth"); M.eoff = get<std::vector<int>>(d, "eoff");
     M.epath = get<std::vector<int>>(d, "epath"); M.epath_off = get<std::vector<int>>(d, "epath_off"); M.packed = get<int>(d, "packed"); M.phi_slots = get<int>(d, "phi_slots");
     M.edesc = get<std::vector<int>>(d, "edesc"); M.edesc_off = get<std::vector<int>>(d, "edesc_off");
