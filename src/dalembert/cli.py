@@ -194,9 +194,8 @@ def _demo_figure(motion: Trajectory, path: Path) -> None:
         panels["c"].set(ylabel="energy (J)", title=f"Energy over {motion.t[-1]:.0f} s")
         panels["c"].legend(ncols=2, loc="upper right")
         panels["c"].set_ylim(top=1.35 * float(kinetic.max()))
-        panels["d"].semilogy(
-            motion.t[1:], np.maximum(violation[1:], 1e-17), lw=0.5
-        )  # the start is as exact as its digits
+        # without the start, which is as exact as the digits of its file
+        panels["d"].semilogy(motion.t[1:], np.maximum(violation[1:], 1e-17), lw=0.5)
         panels["d"].set(xlabel="time (s)", ylabel="|h(q)|", title="Constraint violation", ylim=(1e-17, 1e-9))
         figure.savefig(path)
         plt.close(figure)
