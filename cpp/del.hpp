@@ -77,8 +77,8 @@ template <class T> void set_floor(Work<T>& w, T dt) {
     T d;
     if (chain) {
       Eight<T> a, b;
-      a.read(w.P1 + 8 * M.dyn_joint[i]);
-      b.read(w.Q2 + 8 * M.dyn_joint[i]);
+      a.read(w.P1j + 8 * M.dyn_joint[i]);
+      b.read(w.Q2j + 8 * M.dyn_joint[i]);
       d = w.diag[i] + a.dot(b);
     } else {
       d = w.lo[M.eoff[i] + M.edepth[i]];
@@ -92,12 +92,13 @@ template <class T> void set_floor(Work<T>& w, T dt) {
 template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
   Slots<T> s = slots<T>(o, dt);
   composites(w, false);
-  generators(w, s);
   if (w.M->chain_solver && !w.use_packed) {
+    generators_by_joint(w, s);
     elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
     set_floor(w, dt);
     return chain_factor(w);
   }
+  generators(w, s);
   assemble_packed(w);
   elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
   set_floor(w, dt);

@@ -25,24 +25,16 @@ template <class T> MaskOf<T> mass_factor(Work<T>& w) {
 // derivative of L_v along (w.dq, w.dv), into out (nq): one outward and one inward sweep
 template <class T> void velocity_gradient_along(Work<T>& w, T* out) {
   const ModelData& M = *w.M;
-  w.eta[0] = zero6<T>();
-  w.xi[0] = zero6<T>();
-  for (int j = 0; j < M.nm; ++j) {
-    const Joint& J = M.joints[j];
-    T dq = w.dq[J.q], dv = w.dv[J.q];
-    w.dS[j] = crossm(w.eta[J.parent], w.S[j]);
-    w.eta[j + 1] = w.eta[J.parent] + w.S[j] * dq;
-    w.xi[j + 1] = w.xi[J.parent] + w.B[j] * dq + w.S[j] * dv;
-  }
+  twists_along(w);
   for (int n = 0; n < M.nn; ++n) {
     const Node& N = M.nodes[n];
-    w.dH[n] = N.body == 0 ? zero6<T>() : crossf(w.eta[N.joint], w.hbody[n]) + mul(w.body[n], w.xi[N.joint]);
+    w.dH[n] = N.body == 0 ? zero6<T>() : crossf(w.eta[N.joint].t, w.hbody[n]) + mul(w.body[n], w.xi[N.joint].t);
   }
   for (int n = M.nn - 1; n >= 0; --n) if (M.nodes[n].parent >= 0) w.dH[M.nodes[n].parent] += w.dH[n];
   for (int i = 0; i < M.nq; ++i) out[i] = T(0.0);
   for (int j = 0; j < M.nm; ++j) {
     int n = M.joints[j].node;
-    out[M.joints[j].q] = dot(w.dS[j], w.H[n]) + dot(w.S[j], w.dH[n]);
+    out[M.joints[j].q] = dot(crossm(w.eta[M.joints[j].parent].t, w.S[j]), w.H[n]) + dot(w.S[j], w.dH[n]);
   }
 }
 
@@ -103,7 +95,7 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
   int nd = M.nd, nq = M.nq, nc = M.nc, nu = M.nu, nk = M.nk, ncol = 2 * nq + nu + nk, ld = ncol + nc;
   MaskOf<T> ok = acceleration(w, acc, lam);
   Slots<T> s = {T(1.0), T(0.0), T(0.0), T(1.0)};
-  generators(w, s);
+  generators(w, s, true);
   second(w, w.E);
   potentials_second(w, w.q, s, w.E);
   for (int i = 0; i < nq; ++i) { w.dq[i] = w.v[i]; w.dv[i] = acc[i]; }

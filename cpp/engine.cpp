@@ -127,7 +127,7 @@ static void third(Scratch* s, const double* q, const double* v, const double* dq
   poses(w, w.q, w.mid);
   gradient(w);
   composites(w, true);
-  generators(w, kContinuous);
+  generators(w, kContinuous, true);
   copy(w.dq, dq, w.M->nq);
   copy(w.dv, dv, w.M->nq);
   Hessian<double> E = {qq, qv, vv};

@@ -179,12 +179,12 @@ inline void mirror_lower(int n, double* a, std::ptrdiff_t lda) {
             }
 }
 
-// 4 x 4 blocks turned in registers: row r of the result is column r of x
+// 4 x 4 blocks turned in registers: out[r] has the r-th entries
 #if defined(__AVX__)
 typedef double quad_vec __attribute__((vector_size(32), aligned(8), may_alias));
-inline __attribute__((always_inline)) void turn_block(const double* x, std::ptrdiff_t ldx, quad_vec* out) {
-    const quad_vec a = *reinterpret_cast<const quad_vec*>(x), b = *reinterpret_cast<const quad_vec*>(x + ldx);
-    const quad_vec c = *reinterpret_cast<const quad_vec*>(x + 2 * ldx), d = *reinterpret_cast<const quad_vec*>(x + 3 * ldx);
+inline __attribute__((always_inline)) void turn_block(const double* x0, const double* x1, const double* x2, const double* x3, quad_vec* out) {
+    const quad_vec a = *reinterpret_cast<const quad_vec*>(x0), b = *reinterpret_cast<const quad_vec*>(x1);
+    const quad_vec c = *reinterpret_cast<const quad_vec*>(x2), d = *reinterpret_cast<const quad_vec*>(x3);
     const quad_vec ab0 = __builtin_shufflevector(a, b, 0, 4, 2, 6), ab1 = __builtin_shufflevector(a, b, 1, 5, 3, 7);
     const quad_vec cd0 = __builtin_shufflevector(c, d, 0, 4, 2, 6), cd1 = __builtin_shufflevector(c, d, 1, 5, 3, 7);
     out[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
@@ -203,7 +203,8 @@ inline __attribute__((always_inline)) void take_transposed(double* c, std::ptrdi
         int j = 0;
         for (; j + 4 <= n; j += 4) {
             quad_vec t[4];
-            turn_block(x + j * ldx + i, ldx, t);
+            const double* from = x + j * ldx + i;
+            turn_block(from, from + ldx, from + 2 * ldx, from + 3 * ldx, t);
             for (int r = 0; r < 4; ++r) {
                 quad_vec* to = reinterpret_cast<quad_vec*>(c + (i + r) * ldc + j);
                 *to = ADD ? *to + scale * t[r] : scale * t[r];

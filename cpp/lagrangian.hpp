@@ -126,26 +126,6 @@ template <class T> DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& 
   return I;
 }
 
-// The maps of one composite from twists to wrenches, by columns of eight (the lanes of a generator): S -> IC S, then S -> S x* H, whose rows 6
-// and 7 are the ones of -IC S that gravity needs. Writes what is not constant (Work::init does that).
-DAL_INLINE void write_columns(double* C, const Inertia<double>& J, const V6<double>& H) {
-  const V3<double>&c = J.c, &n = H.w, &l = H.v;
-  const S3<double>& I = J.I;
-  C[0] = I.xx; C[1] = I.xy; C[2] = I.xz; C[4] = -c.z; C[5] = c.y;
-  C[8] = I.xy; C[9] = I.yy; C[10] = I.yz; C[11] = c.z; C[13] = -c.x;
-  C[16] = I.xz; C[17] = I.yz; C[18] = I.zz; C[19] = -c.y; C[20] = c.x;
-  C[25] = c.z; C[26] = -c.y;
-  C[32] = -c.z; C[34] = c.x;
-  C[40] = c.y; C[41] = -c.x;
-  double* X = C + 48;
-  X[1] = -n.z; X[2] = n.y; X[4] = -l.z; X[5] = l.y; X[7] = c.z;
-  X[8] = n.z; X[10] = -n.x; X[11] = l.z; X[13] = -l.x; X[14] = -c.z;
-  X[16] = -n.y; X[17] = n.x; X[19] = -l.y; X[20] = l.x; X[22] = c.y; X[23] = -c.x;
-  X[25] = -l.z; X[26] = l.y;
-  X[32] = l.z; X[34] = -l.x;
-  X[40] = -l.y; X[41] = l.x;
-}
-
 // composite inertias (4.1); after gradient(). keep_bodies also stores per-body blocks for the third derivatives.
 template <class T> void composites(Work<T>& w, bool keep_bodies) {
   const ModelData& M = *w.M;
@@ -163,86 +143,120 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
     I += w.IC[n].I;
     w.IC[n].I = I;
     if (N.parent >= 0) w.IC[N.parent].I += I;
-    if constexpr (std::is_same_v<T, double>) if (N.shared) write_columns(w.columns + 96 * n, w.IC[n], w.H[n]);
   }
 }
 
-// lanes 6 and 7 of (S, 0, 0) and (B, gz S.w.y, -gz S.w.x), read from arrays of six
-DAL_INLINE void gravity_lanes(Eight<double>& S, Eight<double>& B, double gz) {
-#if defined(__AVX512F__)
-  const IVec six = {-1, -1, -1, -1, -1, -1, 0, 0};
-  B.x[0] = keep(six, B.x[0]) + __builtin_shuffle(S.x[0], IVec{0, 0, 0, 0, 0, 0, 1, 0}) * Vec{0, 0, 0, 0, 0, 0, gz, -gz};
-  S.x[0] = keep(six, S.x[0]);
-#elif defined(__AVX__)
-  B.x[1] = __builtin_shuffle(B.x[1], S.x[0] * Vec{-gz, gz, 0, 0}, IVec{0, 1, 5, 4});
-  S.x[1] = __builtin_shuffle(S.x[1], Vec{}, IVec{0, 1, 4, 4});
-#else
-  B.x[3] = __builtin_shuffle(S.x[0], IVec{1, 0}) * Vec{gz, -gz};
-  S.x[3] = Vec{};
-#endif
-}
-template <class T> DAL_INLINE void left_generators(T* P1, T* P2, const V6<T>& S, const V6<T>& B, const Slots<T>& s, T gz) {
-  if constexpr (std::is_same_v<T, double>) {
-    Eight<double> x, y;
-    x.read(&S.w.x);
-    y.read(&B.w.x);
-    gravity_lanes(x, y, gz);
-    x.combine(s.b1, s.a1, y).write(P1);
-    x.combine(s.b2, s.a2, y).write(P2);
+// ---- Generators (section 6), computed for several joints at once: as many as a register holds, or one where the scalar fills the register itself
+template <class T> struct Side {
+  using type = T;
+  static constexpr int n = 1;
+};
+template <> struct Side<double> {
+  using type = Lanes;
+  static constexpr int n = kWidth;
+};
+template <class T> using SideOf = typename Side<T>::type;
+template <class T> DAL_INLINE T get_side(const T* p) { return *p; }
+DAL_INLINE Lanes get_side(const double* p) { return Lanes(load(p)); }
+template <class T> DAL_INLINE void put_side(T* p, const T& x) { *p = x; }
+DAL_INLINE void put_side(double* p, const Lanes& x) { store(p, x.v); }
+
+// out[l] = lane l < N of the rows row(0), row(1), ...; reads whole groups of four lanes
+template <int N, class T, class F> DAL_INLINE void pick(SideOf<T>* out, F row) {
+  if constexpr (Side<T>::n == 1) {
+    const T* r = row(0);
+    for (int l = 0; l < N; ++l) out[l] = r[l];
   } else {
-    write6(P1, B * s.a1 + S * s.b1);
-    write6(P2, B * s.a2 + S * s.b2);
-    T gy = gz * S.w.y, gx = -(gz * S.w.x);
-    P1[6] = s.a1 * gy; P1[7] = s.a1 * gx;
-    P2[6] = s.a2 * gy; P2[7] = s.a2 * gx;
+#if defined(__AVX512F__)
+#pragma GCC unroll 4
+    for (int l = 0; l < N; l += 4) {
+      auto two = [&](int i, int k) __attribute__((always_inline)) {
+        const quad_vec x = *reinterpret_cast<const quad_vec*>(row(i) + l), y = *reinterpret_cast<const quad_vec*>(row(k) + l);
+        return __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7);
+      };
+      const auto a = two(0, 2), b = two(1, 3), c = two(4, 6), d = two(5, 7);
+      const Vec even = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14), odd = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+      const Vec even2 = __builtin_shufflevector(c, d, 0, 8, 2, 10, 4, 12, 6, 14), odd2 = __builtin_shufflevector(c, d, 1, 9, 3, 11, 5, 13, 7, 15);
+      out[l].v = __builtin_shufflevector(even, even2, 0, 1, 4, 5, 8, 9, 12, 13);
+      if (l + 1 < N) out[l + 1].v = __builtin_shufflevector(odd, odd2, 0, 1, 4, 5, 8, 9, 12, 13);
+      if (l + 2 < N) out[l + 2].v = __builtin_shufflevector(even, even2, 2, 3, 6, 7, 10, 11, 14, 15);
+      if (l + 3 < N) out[l + 3].v = __builtin_shufflevector(odd, odd2, 2, 3, 6, 7, 10, 11, 14, 15);
+    }
+#elif defined(__AVX__)
+#pragma GCC unroll 4
+    for (int l = 0; l < N; l += 4) {
+      quad_vec t[4];
+      turn_block(row(0) + l, row(1) + l, row(2) + l, row(3) + l, t);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) if (l + i < N) out[l + i].v = t[i];
+    }
+#else
+#pragma GCC unroll 12
+    for (int l = 0; l < N; ++l) out[l].v = Vec{row(0)[l], row(1)[l]};
+#endif
   }
 }
-template <class T> DAL_INLINE void right_generators(T* Q1, T* Q2, const V6<T>& F, const V6<T>& G, const Slots<T>& s) {
-  write6(Q1, G * s.a1 + F * s.b1);
-  write6(Q2, G * s.a2 + F * s.b2);
-  Q1[6] = -(s.a1 * F.v.x); Q1[7] = -(s.a1 * F.v.y);
-  Q2[6] = -(s.a2 * F.v.x); Q2[7] = -(s.a2 * F.v.y);
-}
-// y += sum_k C_k x[k], for six columns of eight
-DAL_INLINE void add_columns(Eight<double>& y, const double* C, const V6<double>& x) {
-  const double t[6] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z};
-#pragma GCC unroll 6
-  for (int k = 0; k < 6; ++k) y.add(t[k], C + 8 * k);
+template <class L> DAL_INLINE V6<L> as_twist(const L* x) { return {{x[0], x[1], x[2]}, {x[3], x[4], x[5]}}; }
+template <class L> DAL_INLINE Inertia<L> as_inertia(const L* x) { return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6], x[7], x[8], x[9]}}; }
+template <class T, class F> DAL_INLINE V6<SideOf<T>> pick6(F row) {
+  SideOf<T> x[6];
+  pick<6, T>(x, row);
+  return as_twist(x);
 }
 
-// P_i, Q_i of every massive joint (section 6); after composites()
-template <class T> void generators(Work<T>& w, const Slots<T>& s) {
+// one pair of left and one of right generators, lanes `step` apart
+template <class T, class L> DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7, const Slots<T>& s) {
+  const L a1 = L(s.a1), b1 = L(s.b1), a2 = L(s.a2), b2 = L(s.b2);
+  const L X[6] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z}, Y[6] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z};
+#pragma GCC unroll 6
+  for (int l = 0; l < 6; ++l) {
+    put_side(P1 + l * step, Y[l] * a1 + X[l] * b1);
+    put_side(P2 + l * step, Y[l] * a2 + X[l] * b2);
+  }
+  put_side(P1 + 6 * step, y6 * a1); put_side(P1 + 7 * step, y7 * a1);
+  put_side(P2 + 6 * step, y6 * a2); put_side(P2 + 7 * step, y7 * a2);
+}
+template <class T, class L> DAL_INLINE void left_generators(T* P1, T* P2, int step, const V6<L>& S, const V6<L>& B, const Slots<T>& s, const L& gz) {
+  put_generators(P1, P2, step, S, B, gz * S.w.y, -(gz * S.w.x), s);
+}
+template <class T, class L> DAL_INLINE void right_generators(T* Q1, T* Q2, int step, const V6<L>& F, const V6<L>& G, const Slots<T>& s) {
+  put_generators(Q1, Q2, step, F, G, -F.v.x, -F.v.y, s);
+}
+
+// P_i, Q_i of every massive joint; after composites(). keep: what they are made of stays in w.side for the third derivatives.
+template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = false) {
+  using L = SideOf<T>;
   const ModelData& M = *w.M;
-  T gz = T(M.gz);
+  for (int j = 0; j < M.nm; j += Side<T>::n) {
+    const int* node = M.side_node.data() + j;
+    L x[28];  // S, B, H, IC
+    pick<6, T>(x, [&](int i) { return &w.S[j + i].w.x; });
+    pick<6, T>(x + 6, [&](int i) { return &w.B[j + i].w.x; });
+    pick<6, T>(x + 12, [&](int i) { return &w.H[node[i]].w.x; });
+    pick<10, T>(x + 18, [&](int i) { return &w.IC[node[i]].m; });
+    if (keep)
+#pragma GCC unroll 28
+      for (int l = 0; l < 28; ++l) put_side(w.side + lane_of(j, 28) + l * kBlock, x[l]);
+    const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
+    const Inertia<L> IC = as_inertia(x + 18);
+    const int at = lane_of(j, 8);
+    left_generators(w.P1 + at, w.P2 + at, kBlock, S, B, s, L(M.gz));
+    right_generators(w.Q1 + at, w.Q2 + at, kBlock, mul(IC, S), mul(IC, B) + crossf(S, H), s);
+  }
+}
+// the same by joints, eight lanes each, for the O(n) elimination
+template <class T> void generators_by_joint(Work<T>& w, const Slots<T>& s) {
+  const ModelData& M = *w.M;
   for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
     int n = M.joints[j].node;
     const V6<T>&S = w.S[j], &B = w.B[j];
-    T *Q1 = w.Q1 + 8 * j, *Q2 = w.Q2 + 8 * j;
-    left_generators(w.P1 + 8 * j, w.P2 + 8 * j, S, B, s, gz);
-    if constexpr (std::is_same_v<T, double>)
-      if (M.nodes[n].shared) {
-        const double* C = w.columns + 96 * n;
-        Eight<double> F{}, G{};
-        add_columns(F, C, S);
-        add_columns(G, C, B);
-        add_columns(G, C + 48, S);
-        F.combine(s.b1, s.a1, G).write(Q1);
-        F.combine(s.b2, s.a2, G).write(Q2);
-        continue;
-      }
-    right_generators(Q1, Q2, mul(w.IC[n], S), mul(w.IC[n], B) + crossf(S, w.H[n]), s);
+    left_generators(w.P1j + 8 * j, w.P2j + 8 * j, 1, S, B, s, T(M.gz));
+    right_generators(w.Q1j + 8 * j, w.Q2j + 8 * j, 1, mul(w.IC[n], S), mul(w.IC[n], B) + crossf(S, w.H[n]), s);
   }
 }
 
 // ---- Rows of second derivatives: products of the generators P of the ancestors of a joint with its Q (6.1)
 
-// generators of all joints by lanes, to[l][j] = P[j][l], so that the products are multiply-adds over joints
-template <class T> DAL_INLINE void by_lanes(const ModelData& M, const T* P, T* to) {
-  if constexpr (std::is_same_v<T, double>)
-    for (int j = (M.nm - 1) / 4 * 4; j >= 0; j -= 4) take_transposed<false>(to + j, padded(M.nm + 1), P + 8 * j, 8, 8, 4);
-}
-
-constexpr int kBlock = kWidth > 4 ? 8 : 4;  // joints side by side
 DAL_INLINE const RowPlan& row_plan(const ModelData& M) { return kBlock == 8 ? M.rows8 : M.rows4; }
 
 enum class Rows { mixed, all, along };  // P1.Q2 and P2.Q1; also P1.Q1 and P2.Q2; all of them differentiated along a direction: P.dQ + dP.Q
@@ -259,14 +273,14 @@ template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
 template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, int d) {
   const ModelData& M = *w.M;
   constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
-  const T *q1 = w.Q1 + 8 * d, *q2 = w.Q2 + 8 * d, *e1 = along ? w.dQ1 + 8 * d : q1, *e2 = along ? w.dQ2 + 8 * d : q2;
+  const int own = lane_of(d, 8);
+  const T *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
   if constexpr (std::is_same_v<T, double>) {
-    int stride = padded(M.nm + 1);
     const RowPlan& R = row_plan(M);
     for (int t = R.off[d + K - 1]; t < R.off[d + K]; ++t)
 #pragma GCC unroll 2
       for (int part = 0; part < kBlock; part += kWidth) {
-        int s = R.first[t] + part;
+        const int s = R.first[t] + part, at = lane_of(s, 8);
         Vec a[K][4];
 #pragma GCC unroll 2
         for (int k = 0; k < K; ++k)
@@ -275,17 +289,17 @@ template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, 
         auto add = [&](const double* x1, const double* x2, const double* y1, const double* y2) __attribute__((always_inline)) {
 #pragma GCC unroll 8
           for (int l = 0; l < 8; ++l) {
-            const Vec u = load(x1 + s + l * stride), v = load(x2 + s + l * stride);
+            const Vec u = load(x1 + l * kBlock), v = load(x2 + l * kBlock);
 #pragma GCC unroll 2
             for (int k = 0; k < K; ++k) {
-              const Vec x = splat(y1[8 * k + l]), y = splat(y2[8 * k + l]);
+              const Vec x = splat(y1[l * kBlock + k]), y = splat(y2[l * kBlock + k]);
               if (all) { a[k][0] += u * x; a[k][1] += v * y; }
               a[k][2] += u * y; a[k][3] += v * x;
             }
           }
         };
-        add(w.P1t, w.P2t, e1, e2);
-        if (along) add(w.dP1t, w.dP2t, q1, q2);
+        add(w.P1 + at, w.P2 + at, e1, e2);
+        if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
 #pragma GCC unroll 2
         for (int k = 0; k < K; ++k) {
           FourRows<T> r = row_space(w, k);
@@ -301,19 +315,20 @@ template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, 
       T a = T(0.0), b = a, c = a, f = a;
       auto add = [&](const T* x1, const T* x2, const T* y1, const T* y2) {
         for (int l = 0; l < 8; ++l) {
-          T u = x1[8 * j + l], v = x2[8 * j + l];
-          if (all) { a += u * y1[l]; b += v * y2[l]; }
-          c += u * y2[l]; f += v * y1[l];
+          T u = x1[l * kBlock], v = x2[l * kBlock], x = y1[l * kBlock], y = y2[l * kBlock];
+          if (all) { a += u * x; b += v * y; }
+          c += u * y; f += v * x;
         }
       };
-      add(w.P1, w.P2, e1, e2);
-      if (along) add(w.dP1, w.dP2, q1, q2);
+      const int at = lane_of(j, 8);
+      add(w.P1 + at, w.P2 + at, e1, e2);
+      if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
       if (all) { r.r11[j] = a; r.r22[j] = b; }
       r.r12[j] = c; r.r21[j] = f;
     }
   }
 }
-// calls then(joint, its rows) for all massive joints; after by_lanes()
+// calls then(joint, its rows) for all massive joints; after generators()
 template <Rows WHICH, class T, class F> DAL_INLINE void for_rows(const Work<T>& w, F then) {
   const ModelData& M = *w.M;
   for (int d = 0; d < M.nm; ++d) {
@@ -421,8 +436,6 @@ template <class T> DAL_INLINE void clear(const ModelData& M, const Hessian<T>& E
 template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = false) {
   const ModelData& M = *w.M;
   if (!M.potentials.empty()) clear(M, E);
-  by_lanes(M, w.P1, w.P1t);
-  by_lanes(M, w.P2, w.P2t);
   if (newton && M.coupled) clear_packed(w);
   for_rows<Rows::all>(w, [&](int d, const FourRows<T>& r) {
     scatter_rows(w, d, r, E);
@@ -431,22 +444,33 @@ template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = fa
   mirror(w, E);
 }
 
-// third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators(). `zeroed`: E is zero
-// outside of the ancestor pairs already.
-template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E, bool zeroed = false) {
+// twists of the variation along (w.dq, w.dv): eta, xi of (7.1), (7.2), by pose index
+template <class T> void twists_along(Work<T>& w) {
   const ModelData& M = *w.M;
-  T gz = T(M.gz);
-  w.eta[0] = zero6<T>();
-  w.xi[0] = zero6<T>();
+  Eight<T> none{}, e, x, S, B;
+  none.write(&w.eta[0].t.w.x);
+  none.write(&w.xi[0].t.w.x);
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    const V6<T>&ep = w.eta[J.parent], &xp = w.xi[J.parent];
     T dq = w.dq[J.q], dv = w.dv[J.q];
-    w.eta[j + 1] = ep + w.S[j] * dq;
-    w.xi[j + 1] = xp + w.B[j] * dq + w.S[j] * dv;
-    w.dS[j] = crossm(ep, w.S[j]);
-    w.dB[j] = crossm(ep, w.B[j]) + crossm(xp, w.S[j]);
+    e.read(&w.eta[J.parent].t.w.x);
+    x.read(&w.xi[J.parent].t.w.x);
+    S.read(&w.S[j].w.x);
+    B.read(&w.B[j].w.x);
+    e.add(dq, S);
+    x.add(dq, B);
+    x.add(dv, S);
+    e.write(&w.eta[j + 1].t.w.x);
+    x.write(&w.xi[j + 1].t.w.x);
   }
+}
+
+// third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators(keep). `zeroed`: E is zero
+// outside of the ancestor pairs already.
+template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E, bool zeroed = false) {
+  using L = SideOf<T>;
+  const ModelData& M = *w.M;
+  twists_along(w);
   for (int n = 0; n < M.nn; ++n) {
     const Node& N = M.nodes[n];
     if (N.body == 0) {
@@ -454,37 +478,30 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
       w.dIC[n] = {T(0.0), zero3<T>(), {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)}};
       continue;
     }
-    const V6<T>& eta = w.eta[N.joint];
-    w.dH[n] = crossf(eta, w.hbody[n]) + mul(w.body[n], w.xi[N.joint]);
+    const V6<T>& eta = w.eta[N.joint].t;
+    w.dH[n] = crossf(eta, w.hbody[n]) + mul(w.body[n], w.xi[N.joint].t);
     w.dIC[n] = transport(eta, w.body[n]);
   }
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
     if (up >= 0) { w.dH[up] += w.dH[n]; w.dIC[up] += w.dIC[n]; }
-    if constexpr (std::is_same_v<T, double>) if (M.nodes[n].shared) write_columns(w.dcolumns + 96 * n, w.dIC[n], w.dH[n]);
   }
-  for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
-    int n = M.joints[j].node;
-    const V6<T>&S = w.S[j], &B = w.B[j], &dS = w.dS[j], &dB = w.dB[j];
-    T *Q1 = w.dQ1 + 8 * j, *Q2 = w.dQ2 + 8 * j;
-    left_generators(w.dP1 + 8 * j, w.dP2 + 8 * j, dS, dB, s, gz);
-    if constexpr (std::is_same_v<T, double>)
-      if (M.nodes[n].shared) {
-        const double *C = w.columns + 96 * n, *dC = w.dcolumns + 96 * n;
-        Eight<double> F{}, G{}, X{};
-        add_columns(F, dC, S);
-        add_columns(G, dC, B);
-        add_columns(X, dC + 48, S);
-        add_columns(F, C, dS);
-        add_columns(G, C, dB);
-        add_columns(X, C + 48, dS);
-        G.add(1.0, X);
-        F.combine(s.b1, s.a1, G).write(Q1);
-        F.combine(s.b2, s.a2, G).write(Q2);
-        continue;
-      }
-    right_generators(Q1, Q2, mul(w.dIC[n], S) + mul(w.IC[n], dS),
-                     mul(w.dIC[n], B) + mul(w.IC[n], dB) + crossf(dS, w.H[n]) + crossf(S, w.dH[n]), s);
+  for (int j = 0; j < M.nm; j += Side<T>::n) {
+    const int *node = M.side_node.data() + j, *parent = M.side_parent.data() + j;
+    L x[28], y[9];
+#pragma GCC unroll 28
+    for (int l = 0; l < 28; ++l) x[l] = get_side(w.side + lane_of(j, 28) + l * kBlock);
+    const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
+    const Inertia<L> IC = as_inertia(x + 18);
+    const V6<L> eta = pick6<T>([&](int i) { return &w.eta[parent[i]].t.w.x; }), xi = pick6<T>([&](int i) { return &w.xi[parent[i]].t.w.x; });
+    const V6<L> dS = crossm(eta, S), dB = crossm(eta, B) + crossm(xi, S);
+    const int at = lane_of(j, 8);
+    left_generators(w.dP1 + at, w.dP2 + at, kBlock, dS, dB, s, L(M.gz));
+    const V6<L> dH = pick6<T>([&](int i) { return &w.dH[node[i]].w.x; });
+    pick<9, T>(y, [&](int i) { return &w.dIC[node[i]].c.x; });
+    const V3<L> c = {y[0], y[1], y[2]};
+    const S3<L> I = {y[3], y[4], y[5], y[6], y[7], y[8]};
+    right_generators(w.dQ1 + at, w.dQ2 + at, kBlock, mul(c, I, S) + mul(IC, dS), mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
   }
   if (!zeroed) {
     // constraints add to h11 and h22 of other pairs, potentials and forces also to h12
@@ -492,10 +509,6 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
     if (mixed) for (int i = 0; i < M.nq * M.nq; ++i) E.h12[i] = T(0.0);
   }
-  by_lanes(M, w.P1, w.P1t);  // these first: the others have just been written
-  by_lanes(M, w.P2, w.P2t);
-  by_lanes(M, w.dP1, w.dP1t);
-  by_lanes(M, w.dP2, w.dP2t);
   for_rows<Rows::along>(w, [&](int d, const FourRows<T>& r) { scatter_rows(w, d, r, E); });
   mirror(w, E);
 }

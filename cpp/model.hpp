@@ -36,7 +36,6 @@ struct Node {     // composite body: all that moves rigidly with one joint, plus
   int parent;     // parent node, -1 at a root
   int joint;      // pose index of the joint that carries the inertia
   int body;       // 0: no own inertia, 1: mass only, 2: diagonal inertia, 3: full
-  bool shared;    // several joints have this composite
   double m, c[3], I[6];
   double mass;    // of the whole subtree
 };
@@ -102,6 +101,7 @@ struct ModelData {
   std::vector<int> dyn_joint;              // joint of each dynamic variable
   std::vector<int> path_q, path_off;       // q of the massive ancestors of each massive joint, itself last
   std::vector<int> path_joint;             // the same as joints
+  std::vector<int> side_node, side_parent; // node and parent of the massive joints, padded
   RowPlan rows4, rows8;
   bool in_order = false;                   // massive joint j has variable j
   std::vector<int> mirror;                 // first joints (i, k), i > k, of the blocks of four by four joints with related ones

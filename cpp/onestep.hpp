@@ -34,7 +34,7 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   Slots<T> s = slots<T>(o, dt);
   if (!fresh) residual(w, o, dt);
   composites(w, second_order);
-  generators(w, s);
+  generators(w, s, second_order);
   second(w, w.E, true);
   w.use_packed = true;
   elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));

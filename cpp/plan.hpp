@@ -1,4 +1,4 @@
-// What the kernels derive once from a model's tree: which joints share a composite, and in which blocks of joints the ancestors of each joint are
+// What the kernels derive once from a model's tree: in which blocks of joints the ancestors of each joint are
 // (lagrangian.hpp, rows of second derivatives). Massive joints come in depth-first order, so all that is below a joint follows it.
 #pragma once
 #include <algorithm>
@@ -9,7 +9,9 @@
 namespace dalembert {
 
 inline void plan_rows(ModelData& M) {
-  for (int j = 1; j < M.nm; ++j) if (M.joints[j].node == M.joints[j - 1].node) M.nodes[M.joints[j].node].shared = true;
+  M.side_node.assign(M.nm + 8, 0);
+  M.side_parent.assign(M.nm + 8, 0);
+  for (int j = 0; j < M.nm; ++j) { M.side_node[j] = M.joints[j].node; M.side_parent[j] = M.joints[j].parent; }
   M.in_order = true;
   for (int j = 0; j < M.nm; ++j) {
     M.in_order = M.in_order && M.joints[j].q == j;

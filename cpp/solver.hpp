@@ -23,8 +23,6 @@ template <class T> DAL_INLINE void packed_add(Work<T>& w, int i, int k, const T&
 
 // Rows of the Newton matrix dt D2D1 Ld from the generators; after generators(). (6.1)
 template <class T> void assemble_packed(Work<T>& w) {
-  by_lanes(*w.M, w.P1, w.P1t);
-  by_lanes(*w.M, w.P2, w.P2t);
   if (w.M->coupled) clear_packed(w);
   for_rows<Rows::mixed>(w, [&](int j, const FourRows<T>& r) { pack_rows(w, j, r); });
 }
@@ -274,9 +272,9 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
       continue;
     }
     Eight<T> U, W, P, c;
-    U.read(w.Q2 + 8 * j);
-    W.read(w.Q1 + 8 * j);
-    const T *P1 = w.P1 + 8 * j, *P2 = w.P2 + 8 * j;
+    U.read(w.Q2j + 8 * j);
+    W.read(w.Q1j + 8 * j);
+    const T *P1 = w.P1j + 8 * j, *P2 = w.P2j + 8 * j;
     if (!J.leaf)
       for (int m = 0; m < 8; ++m) {
         c.read(Phi + 8 * m);
@@ -323,7 +321,7 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
     Eight<T> phi;
     phi.read(w.phiv + 8 * (j + 1));
     if (J.q < M.nd) {
-      a.read(w.P1 + 8 * j);
+      a.read(w.P1j + 8 * j);
       T z = (b[size_t(J.q) * ld] - a.dot(phi)) * w.D[j];
       w.z[j] = z;
       c.read(w.U + 8 * j);
@@ -342,7 +340,7 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
       a.read(w.Wv + 8 * j);
       T y = w.z[j] - a.dot(xi);
       b[size_t(J.q) * ld] = y;
-      c.read(w.P2 + 8 * j);
+      c.read(w.P2j + 8 * j);
       xi.add(y, c);
     }
     xi.write(w.phiv + 8 * (j + 1));

@@ -43,7 +43,10 @@ template <class T> DAL_INLINE V6<T> operator-(const V6<T>& a, const V6<T>& b) { 
 template <class T> DAL_INLINE V6<T> operator*(const V6<T>& a, T s) { return {a.w * s, a.v * s}; }
 template <class T> DAL_INLINE void operator+=(V6<T>& a, const V6<T>& b) { a.w += b.w; a.v += b.v; }
 template <class T> DAL_INLINE T dot(const V6<T>& a, const V6<T>& b) { return dot(a.w, b.w) + dot(a.v, b.v); }
-template <class T> DAL_INLINE void write6(T* p, const V6<T>& a) { p[0] = a.w.x; p[1] = a.w.y; p[2] = a.w.z; p[3] = a.v.x; p[4] = a.v.y; p[5] = a.v.z; }
+template <class T> struct Padded6 {  // a row of eight
+  V6<T> t;
+  T none[2];
+};
 template <class T> DAL_INLINE V6<T> zero6() { return {zero3<T>(), zero3<T>()}; }
 // motion x motion
 template <class T> DAL_INLINE V6<T> crossm(const V6<T>& a, const V6<T>& b) { return {cross(a.w, b.w), cross(a.w, b.v) + cross(a.v, b.w)}; }
@@ -71,6 +74,7 @@ template <class T> struct Inertia {
   V3<T> c;
   S3<T> I;
 };
+template <class T> DAL_INLINE V6<T> mul(const V3<T>& c, const S3<T>& I, const V6<T>& a) { return {mul(I, a.w) + cross(c, a.v), cross(a.w, c)}; }
 template <class T> DAL_INLINE V6<T> mul(const Inertia<T>& J, const V6<T>& a) {
   return {mul(J.I, a.w) + cross(J.c, a.v), a.v * J.m + cross(a.w, J.c)};
 }

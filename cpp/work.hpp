@@ -12,6 +12,10 @@ namespace DALEMBERT_ARCH {
 
 constexpr int kPad = 8;  // rows are padded to this many entries
 inline int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
+
+// What several joints side by side are computed from is kept by blocks of joints, and in a block by lanes: lane l of joint j is at lane_of(j, lanes) + l * kBlock
+constexpr int kBlock = kWidth > 4 ? 8 : 4;
+inline __attribute__((always_inline)) int lane_of(int j, int lanes) { return j / kBlock * kBlock * lanes + j % kBlock; }
 // columns of the one-step matrices come in whole tiles of products; the row stride avoids powers of two, which would map rows onto the same cache lines
 constexpr int kTile = kWidth > 4 ? 2 * kWidth : 8;
 inline int whole_tiles(int n) { return (n + kTile - 1) / kTile * kTile; }
@@ -42,12 +46,12 @@ template <class T> struct Work {
   V6<T> *H;                          // composite momentum, by node
   V3<T> *c;                          // composite first moment
   Inertia<T> *IC;                    // composite inertia
-  T *columns, *dcolumns;             // maps of the composites, 96 per node (double only)
   Inertia<T> *body;                  // per-body inertia (third derivatives)
   V6<T> *hbody;
   T *Lq, *Lv, *Vq, *Fgen, *scale;    // nq
-  T *P1, *P2, *Q1, *Q2;              // 8 per massive joint
-  T *P1t, *P2t, *dP1t, *dP2t;        // the left ones by lanes
+  T *side;                           // S, B, H, IC of the massive joints, 28 lanes
+  T *P1, *P2, *Q1, *Q2;              // generators, 8 lanes
+  T *P1j, *P2j, *Q1j, *Q2j;          // the same by joints, 8 each (O(n) elimination)
   T *row;                            // rows of two joints
   T *mixed;                          // nm x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
   // Newton matrix
@@ -72,7 +76,8 @@ template <class T> struct Work {
   Hessian<T> E, E3;
   T *Fq, *Fv, *Fu;                   // nd x nq, nd x nq, nd x nu
   T *dq, *dv;                        // directions
-  V6<T> *eta, *xi, *dS, *dB, *dH;
+  Padded6<T> *eta, *xi;
+  V6<T> *dH;
   Inertia<T> *dIC;
   T *dP1, *dP2, *dQ1, *dQ2;
   T *Z, *Pw, *Lw, *rhs;              // nd x (nw + nc), nd x nw, nc x nw
@@ -101,12 +106,6 @@ template <class T> struct Work {
     if (!block) std::abort();
     std::memset(block, 0, (size + 63) / 64 * 64);
     layout(block);
-    if constexpr (std::is_same_v<T, double>)  // constant entries: masses
-      for (int n = 0; n < M->nn; ++n) {
-        T *C = columns + 96 * n, m = M->nodes[n].mass;
-        C[27] = C[36] = C[45] = m;
-        C[78] = C[87] = -m;
-      }
   }
 
  private:
@@ -122,18 +121,18 @@ template <class T> struct Work {
     size_t nq = m.nq, nd = m.nd, nc = m.nc, nu = m.nu, np = m.nj + 1, nm = m.nm, nn = m.nn, ml = m.max_local;
     nw = m.nq + m.nd + m.nu + m.nk;
     size_t ncol = 2 * m.nq + m.nu + m.nk;  // columns of the continuous linearization, the wider one
-    size_t depth = padded(m.nm + 1);
+    size_t lane = padded(m.nm + 1);
     take(q, nq); take(v, nq);
     take(trig_x, np + kPad); take(trig_s, np + kPad); take(trig_c, np + kPad);
     for (Poses<T>* P : {&mid, &start, &end}) { take(P->R, np); take(P->p, np); take(P->a, np); }
-    take(S, nm); take(V, nm + 1); take(B, nm);
-    take(H, nn); take(c, nn); take(IC, nn); 
-    if (std::is_same_v<T, double>) { take(columns, 96 * nn); take(dcolumns, 96 * nn); }
+    take(S, nm + kPad); take(V, nm + 1); take(B, nm + kPad);
+    take(H, nn); take(c, nn); take(IC, nn);
     take(body, nn); take(hbody, nn);
     take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
-    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * (nm + 4));
-    if (std::is_same_v<T, double>) for (T** g : {&P1t, &P2t, &dP1t, &dP2t}) take(*g, 8 * depth);
-    take(row, 8 * depth);
+    take(side, 28 * lane);
+    for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * lane);
+    if (m.chain_solver) for (T** g : {&P1j, &P2j, &Q1j, &Q2j}) take(*g, 8 * nm);
+    take(row, 8 * lane);
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
       take(phi, 128 * (m.phi_slots + 1)); take(phiv, 8 * (nm + 1));
@@ -157,9 +156,9 @@ template <class T> struct Work {
       for (Hessian<T>* e : {&E, &E3}) { take(e->h11, nq * nq); take(e->h12, nq * nq); take(e->h22, nq * nq); }
       take(Fq, nd * nq); take(Fv, nd * nq); take(Fu, nd * nu);
       take(dq, nq); take(dv, nq);
-      take(eta, nm + 1); take(xi, nm + 1); take(dS, nm); take(dB, nm);
+      take(eta, nm + 1); take(xi, nm + 1);
       take(dH, nn); take(dIC, nn);
-      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * (nm + 4));
+      for (T** g : {&dP1, &dP2, &dQ1, &dQ2}) take(*g, 8 * lane);
       size_t nwp = row_stride(whole_tiles(ncol + 1) + nc);
       take(Z, nd * nwp + kTile); take(Pw, nd * (nwp + 32) + 512); take(Rt, nq * padded(nd)); take(Lw, (nc + 1) * nwp); take(rhs, nd * nwp);
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
