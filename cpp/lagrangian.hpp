@@ -207,14 +207,12 @@ template <class T, class F> DAL_INLINE V6<SideOf<T>> pick6(F row) {
 // one pair of left and one of right generators, lanes `step` apart
 template <class T, class L> DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7, const Slots<T>& s) {
   const L a1 = L(s.a1), b1 = L(s.b1), a2 = L(s.a2), b2 = L(s.b2);
-  const L X[6] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z}, Y[6] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z};
-#pragma GCC unroll 6
-  for (int l = 0; l < 6; ++l) {
-    put_side(P1 + l * step, Y[l] * a1 + X[l] * b1);
-    put_side(P2 + l * step, Y[l] * a2 + X[l] * b2);
-  }
-  put_side(P1 + 6 * step, y6 * a1); put_side(P1 + 7 * step, y7 * a1);
-  put_side(P2 + 6 * step, y6 * a2); put_side(P2 + 7 * step, y7 * a2);
+  const L X[8] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z, L(0.0), L(0.0)}, Y[8] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z, y6, y7};
+  constexpr int some = std::is_same_v<T, L> ? 8 : 6;  // lanes with X; all of them where the eight lanes fill registers
+#pragma GCC unroll 8
+  for (int l = 0; l < 8; ++l) put_side(P1 + l * step, l < some ? Y[l] * a1 + X[l] * b1 : Y[l] * a1);
+#pragma GCC unroll 8
+  for (int l = 0; l < 8; ++l) put_side(P2 + l * step, l < some ? Y[l] * a2 + X[l] * b2 : Y[l] * a2);
 }
 template <class T, class L> DAL_INLINE void left_generators(T* P1, T* P2, int step, const V6<L>& S, const V6<L>& B, const Slots<T>& s, const L& gz) {
   put_generators(P1, P2, step, S, B, gz * S.w.y, -(gz * S.w.x), s);
