@@ -267,49 +267,70 @@ template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
   return {r, r + stride, r + 2 * stride, r + 3 * stride};
 }
 
-// the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks, into row_space 0, ..., K - 1
-template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, int d) {
+// the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks: calls put(k, t, s, four vectors in the order of FourRows)
+// for the columns of the joints s, ..., s + kWidth - 1 of joint d + k, in the t-th entry of the plan
+template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>& w, int d, F put) {
+  const RowPlan& R = row_plan(*w.M);
+  constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
+  const int own = lane_of(d, 8), blocks = R.off[d + 1] - R.off[d];
+  const double *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
+  for (int t = R.off[d]; t < R.off[d + 1]; ++t)
+#pragma GCC unroll 2
+    for (int part = 0; part < kBlock; part += kWidth) {
+      const int s = R.first[t] + part, at = lane_of(s, 8);
+      Vec a[K][4];
+#pragma GCC unroll 2
+      for (int k = 0; k < K; ++k)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) a[k][i] = Vec{};
+      auto add = [&](const double* x1, const double* x2, const double* y1, const double* y2) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (int l = 0; l < 8; ++l) {
+          const Vec u = load(x1 + l * kBlock), v = load(x2 + l * kBlock);
+#pragma GCC unroll 2
+          for (int k = 0; k < K; ++k) {
+            const Vec x = splat(y1[l * kBlock + k]), y = splat(y2[l * kBlock + k]);
+            if (all) { a[k][0] += u * x; a[k][1] += v * y; }
+            a[k][2] += u * y; a[k][3] += v * x;
+          }
+        }
+      };
+      add(w.P1 + at, w.P2 + at, e1, e2);
+      if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
+#pragma GCC unroll 2
+      for (int k = 0; k < K; ++k) put(k, t + k * blocks, s, a[k]);
+    }
+}
+// calls put(as above) for all massive joints, then(joint, its row_space) after each; after generators()
+template <Rows WHICH, class F, class G> DAL_INLINE void for_rows(const Work<double>& w, F put, G then) {
+  const ModelData& M = *w.M;
+  for (int d = 0; d < M.nm; ++d)
+    if (row_plan(M).paired[d]) {
+      rows_of<WHICH, 2>(w, d, [&](int k, int t, int s, const Vec* a) __attribute__((always_inline)) { put(d + k, k, t, s, a); });
+      then(d, row_space(w, 0));
+      then(++d, row_space(w, 1));
+    } else {
+      rows_of<WHICH, 1>(w, d, [&](int k, int t, int s, const Vec* a) __attribute__((always_inline)) { put(d, k, t, s, a); });
+      then(d, row_space(w, 0));
+    }
+}
+// the rows as they are, in row_space
+template <Rows WHICH, class G> DAL_INLINE void for_rows(const Work<double>& w, G then) {
+  for_rows<WHICH>(w, [&](int, int k, int, int s, const Vec* a) __attribute__((always_inline)) {
+    const FourRows<double> r = row_space(w, k);
+    if (WHICH != Rows::mixed) { store(r.r11 + s, a[0]); store(r.r22 + s, a[1]); }
+    store(r.r12 + s, a[2]); store(r.r21 + s, a[3]);
+  }, then);
+}
+template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& w, G then) {
   const ModelData& M = *w.M;
   constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
-  const int own = lane_of(d, 8);
-  const T *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
-  if constexpr (std::is_same_v<T, double>) {
-    const RowPlan& R = row_plan(M);
-    for (int t = R.off[d + K - 1]; t < R.off[d + K]; ++t)
-#pragma GCC unroll 2
-      for (int part = 0; part < kBlock; part += kWidth) {
-        const int s = R.first[t] + part, at = lane_of(s, 8);
-        Vec a[K][4];
-#pragma GCC unroll 2
-        for (int k = 0; k < K; ++k)
-#pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) a[k][i] = Vec{};
-        auto add = [&](const double* x1, const double* x2, const double* y1, const double* y2) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-          for (int l = 0; l < 8; ++l) {
-            const Vec u = load(x1 + l * kBlock), v = load(x2 + l * kBlock);
-#pragma GCC unroll 2
-            for (int k = 0; k < K; ++k) {
-              const Vec x = splat(y1[l * kBlock + k]), y = splat(y2[l * kBlock + k]);
-              if (all) { a[k][0] += u * x; a[k][1] += v * y; }
-              a[k][2] += u * y; a[k][3] += v * x;
-            }
-          }
-        };
-        add(w.P1 + at, w.P2 + at, e1, e2);
-        if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
-#pragma GCC unroll 2
-        for (int k = 0; k < K; ++k) {
-          FourRows<T> r = row_space(w, k);
-          if (all) { store(r.r11 + s, a[k][0]); store(r.r22 + s, a[k][1]); }
-          store(r.r12 + s, a[k][2]); store(r.r21 + s, a[k][3]);
-        }
-      }
-  } else {
-    static_assert(K == 1);
-    FourRows<T> r = row_space(w, 0);
+  const FourRows<T> r = row_space(w, 0);
+  for (int d = 0; d < M.nm; ++d) {
+    const int own = lane_of(d, 8);
+    const T *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
     for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
-      int j = M.path_joint[t];
+      int j = M.path_joint[t], at = lane_of(j, 8);
       T a = T(0.0), b = a, c = a, f = a;
       auto add = [&](const T* x1, const T* x2, const T* y1, const T* y2) {
         for (int l = 0; l < 8; ++l) {
@@ -318,74 +339,19 @@ template <Rows WHICH, int K, class T> DAL_INLINE void rows_of(const Work<T>& w, 
           c += u * y; f += v * x;
         }
       };
-      const int at = lane_of(j, 8);
       add(w.P1 + at, w.P2 + at, e1, e2);
       if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
       if (all) { r.r11[j] = a; r.r22[j] = b; }
       r.r12[j] = c; r.r21[j] = f;
     }
-  }
-}
-// calls then(joint, its rows) for all massive joints; after generators()
-template <Rows WHICH, class T, class F> DAL_INLINE void for_rows(const Work<T>& w, F then) {
-  const ModelData& M = *w.M;
-  for (int d = 0; d < M.nm; ++d) {
-    if constexpr (std::is_same_v<T, double>)
-      if (row_plan(M).paired[d]) {
-        rows_of<WHICH, 2>(w, d);
-        then(d, row_space(w, 0));
-        then(++d, row_space(w, 1));
-        continue;
-      }
-    rows_of<WHICH, 1>(w, d);
-    then(d, row_space(w, 0));
+    then(d, r);
   }
 }
 
-// the rows of joint d into the dense blocks, and the columns that mirror them, or, where joints and variables have the same order, rows only: mirror()
-// does the columns then
-template <class T> DAL_INLINE void scatter_rows(const Work<T>& w, int d, const FourRows<T>& r, const Hessian<T>& E) {
-  const ModelData& M = *w.M;
-  int nq = M.nq, qd = M.joints[d].q;
-  T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
-  if constexpr (std::is_same_v<T, double>)
-    if (M.in_order) {  // whole blocks: zero where joints are not related, anything where mirror() will write
-      double* m12 = w.mixed + size_t(d) * padded(M.nm);
-      const RowPlan& R = row_plan(M);
-      for (int t = R.off[d]; t < R.off[d + 1]; ++t) {
-        int s = R.first[t];
-        const int64_t* mask = R.masks.data() + R.mask[t];
-#pragma GCC unroll 2
-        for (int part = 0; part < kBlock; part += kWidth) store(m12 + s + part, keep(load_mask(mask + part), load(r.r12 + s + part)));
-        if (s + kBlock <= nq) {
-#pragma GCC unroll 2
-          for (int part = 0; part < kBlock; part += kWidth) {
-            const IVec m = load_mask(mask + part);
-            store(c11 + s + part, keep(m, load(r.r11 + s + part)));
-            store(c22 + s + part, keep(m, load(r.r22 + s + part)));
-            store(c12 + s + part, keep(m, load(r.r21 + s + part)));
-          }
-        } else {
-          for (int i = s; i < nq; ++i) if (mask[i - s]) { c11[i] = r.r11[i]; c22[i] = r.r22[i]; c12[i] = r.r21[i]; }
-        }
-      }
-      return;
-    }
-  for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
-    int qa = M.path_q[t], j = M.path_joint[t];
-    c11[qa] = r.r11[j];
-    c22[qa] = r.r22[j];
-    c12[qa] = r.r21[j];
-    E.h11[qa * nq + qd] = r.r11[j];
-    E.h22[qa * nq + qd] = r.r22[j];
-    E.h12[qa * nq + qd] = r.r12[j];
-  }
-}
 // the upper triangles from the lower ones (h12: from w.mixed), four by four
 template <class T> DAL_INLINE void mirror(const Work<T>& w, const Hessian<T>& E) {
   if constexpr (std::is_same_v<T, double>) {
     const ModelData& M = *w.M;
-    if (!M.in_order) return;
     int nq = M.nq, lm = padded(M.nm);
     for (size_t t = 0; t < M.mirror.size(); t += 2) {
       int i = M.mirror[t], k = M.mirror[t + 1], from = i * nq + k, to = k * nq + i;
@@ -400,6 +366,49 @@ template <class T> DAL_INLINE void mirror(const Work<T>& w, const Hessian<T>& E)
         E.h12[k * nq + i] = w.mixed[i * lm + k];
       }
   }
+}
+
+// All rows into the dense blocks with the columns that mirror them; then(joint, its mixed rows) after each.
+template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>& w, const Hessian<T>& E, bool keep_mixed, G then) {
+  const ModelData& M = *w.M;
+  const int nq = M.nq;
+  if constexpr (std::is_same_v<T, double>)
+    if (M.in_order) {  // whole blocks: zero where joints are not related, anything where mirror() will write
+      const RowPlan& R = row_plan(M);
+      const int lm = padded(M.nm);
+      for_rows<WHICH>(w, [&](int d, int k, int t, int s, const Vec* a) __attribute__((always_inline)) {
+        const int64_t* mask = R.masks.data() + R.mask[t] + s % kBlock;
+        const IVec m = load_mask(mask);
+        const size_t at = size_t(d) * nq + s;
+        store(w.mixed + d * lm + s, keep(m, a[2]));
+        if (s + kWidth <= nq) {
+          store(E.h11 + at, keep(m, a[0]));
+          store(E.h22 + at, keep(m, a[1]));
+          store(E.h12 + at, keep(m, a[3]));
+        } else {
+          for (int i = 0; i < nq - s; ++i) if (mask[i]) { E.h11[at + i] = a[0][i]; E.h22[at + i] = a[1][i]; E.h12[at + i] = a[3][i]; }
+        }
+        if (keep_mixed) {
+          const FourRows<T> r = row_space(w, k);
+          store(r.r12 + s, a[2]);
+          store(r.r21 + s, a[3]);
+        }
+      }, then);
+      mirror(w, E);
+      return;
+    }
+  for_rows<WHICH>(w, [&](int d, const FourRows<T>& r) __attribute__((always_inline)) {
+    const int qd = M.joints[d].q;
+    T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
+    for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
+      int qa = M.path_q[t], j = M.path_joint[t];
+      c11[qa] = E.h11[qa * nq + qd] = r.r11[j];
+      c22[qa] = E.h22[qa * nq + qd] = r.r22[j];
+      c12[qa] = r.r21[j];
+      E.h12[qa * nq + qd] = r.r12[j];
+    }
+    then(d, r);
+  });
 }
 
 // the mixed rows of joint j into the packed Newton matrix, row d
@@ -435,11 +444,7 @@ template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = fa
   const ModelData& M = *w.M;
   if (!M.potentials.empty()) clear(M, E);
   if (newton && M.coupled) clear_packed(w);
-  for_rows<Rows::all>(w, [&](int d, const FourRows<T>& r) {
-    scatter_rows(w, d, r, E);
-    if (newton) pack_rows(w, d, r);
-  });
-  mirror(w, E);
+  dense_rows<Rows::all>(w, E, newton, [&](int d, const FourRows<T>& r) { if (newton) pack_rows(w, d, r); });
 }
 
 // twists of the variation along (w.dq, w.dv): eta, xi of (7.1), (7.2), by pose index
@@ -507,8 +512,7 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
     if (mixed) for (int i = 0; i < M.nq * M.nq; ++i) E.h12[i] = T(0.0);
   }
-  for_rows<Rows::along>(w, [&](int d, const FourRows<T>& r) { scatter_rows(w, d, r, E); });
-  mirror(w, E);
+  dense_rows<Rows::along>(w, E, false, [](int, const FourRows<T>&) {});
 }
 
 }  // namespace DALEMBERT_ARCH
