@@ -267,6 +267,12 @@ template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
   return {r, r + stride, r + 2 * stride, r + 3 * stride};
 }
 
+// the same pointer; else the compiler computes the addresses of all lanes before the loop and keeps them on the stack
+DAL_INLINE const double* opaque(const double* p) {
+  asm("" : "+r"(p));
+  return p;
+}
+
 // the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks: calls put(k, t, s, four vectors in the order of FourRows)
 // for the columns of the joints s, ..., s + kWidth - 1 of joint d + k, in the t-th entry of the plan
 template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>& w, int d, F put) {
@@ -295,8 +301,8 @@ template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>
           }
         }
       };
-      add(w.P1 + at, w.P2 + at, e1, e2);
-      if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
+      add(w.P1 + at, w.P2 + at, opaque(e1), opaque(e2));
+      if (along) add(w.dP1 + at, w.dP2 + at, opaque(q1), opaque(q2));
 #pragma GCC unroll 2
       for (int k = 0; k < K; ++k) put(k, t + k * blocks, s, a[k]);
     }
