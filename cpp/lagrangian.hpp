@@ -366,7 +366,7 @@ template <class T> DAL_INLINE void mirror(const Work<T>& w, const Hessian<T>& E)
       take_transposed<false>(E.h12 + to, nq, w.mixed + i * lm + k, lm, 4, 4);
     }
     for (int i = 0; i < M.nm; ++i)  // what is left: blocks on the diagonal, and the last rows
-      for (int k = i < M.nm / 4 * 4 ? i / 4 * 4 : 0; k < i; ++k) {
+      for (int k = i < M.mirrored ? i / 4 * 4 : 0; k < i; ++k) {
         E.h11[k * nq + i] = E.h11[i * nq + k];
         E.h22[k * nq + i] = E.h22[i * nq + k];
         E.h12[k * nq + i] = w.mixed[i * lm + k];

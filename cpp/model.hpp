@@ -105,6 +105,7 @@ struct ModelData {
   RowPlan rows4, rows8;
   bool in_order = false;                   // massive joint j has variable j
   std::vector<int> mirror;                 // first joints (i, k), i > k, of the blocks of four by four joints with related ones
+  int mirrored = 0;                        // joints whose rows these blocks cover
   std::vector<int> q_joint;                // joint of each variable, -1
   // structure of the Newton matrix: elimination tree over the dynamic variables
   std::vector<int> eparent, edepth, eoff;  // parent, depth, offset of the packed row

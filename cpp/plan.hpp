@@ -24,10 +24,11 @@ inline void plan_rows(ModelData& M) {
     if (up >= 0) last[up] = std::max(last[up], last[j]);
   }
   auto above = [&](int a, int j) { return a <= j && j <= last[a]; };
-  for (int i = 4; i + 4 <= M.nm; i += 4)
+  M.mirrored = (M.nm + 3) / 4 * 4 <= M.nq ? M.nm : M.nm / 4 * 4;  // rows after the massive joints are zero, so a last block may reach into them
+  for (int i = 4; i < M.mirrored; i += 4)
     for (int k = 0; k < i; k += 4) {
       bool related = false;
-      for (int t = 0; t < 16; ++t) related = related || above(k + t % 4, i + t / 4);
+      for (int t = 0; t < 16; ++t) related = related || (i + t / 4 < M.nm && above(k + t % 4, i + t / 4));
       if (related) M.mirror.insert(M.mirror.end(), {i, k});
     }
   for (int size : {4, 8}) {

@@ -53,7 +53,7 @@ template <class T> struct Work {
   T *P1, *P2, *Q1, *Q2;              // generators, 8 lanes
   T *P1j, *P2j, *Q1j, *Q2j;          // the same by joints, 8 each (O(n) elimination)
   T *row;                            // rows of two joints
-  T *mixed;                          // nm x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
+  T *mixed;                          // nm (and 3 zero rows) x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
   // Newton matrix
   T *lo, *up, *inv;                  // packed
   T *phi, *phiv, *U, *Wv, *D, *z;  // O(n) elimination
@@ -164,7 +164,7 @@ template <class T> struct Work {
       take(mu, nq); take(nu_(), nc); take(g, nq); take(tmp, nq * 4 + nwp + nu);
       take(Hu, 2 * nq * nu); take(Huu, nu * nu);
       take(TW, nq * nwp); take(HS, size_t(nw + 2 * kTile) * nwp);
-      if (std::is_same_v<T, double> && m.in_order) take(mixed, nm * padded(m.nm));
+      if (std::is_same_v<T, double> && m.in_order) take(mixed, (nm + 3) * padded(m.nm));
       take(fstore, 3 * ml * ml + 12 * ml + 36 + 2 * ml * nu + nu * nu);
     }
     return at + 64;
