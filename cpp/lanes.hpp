@@ -28,6 +28,21 @@ typedef int64_t IVecU __attribute__((vector_size(8 * kWidth), aligned(8)));
 DAL_INLINE IVec load_mask(const int64_t* p) { return *reinterpret_cast<const IVecU*>(p); }
 DAL_INLINE Vec keep(IVec mask, Vec x) { return (Vec)((IVec)x & mask); }
 
+// sum of the entries, by halves
+DAL_INLINE double sum(Vec x) {
+#if defined(__AVX512F__)
+  const auto y = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+#else
+  const Vec y = x;
+#endif
+#if defined(__AVX__)
+  const auto z = __builtin_shufflevector(y, y, 0, 1) + __builtin_shufflevector(y, y, 2, 3);
+#else
+  const Vec z = y;
+#endif
+  return z[0] + z[1];
+}
+
 // ---- Lanes: kWidth independent rollouts
 struct Lanes {
   Vec v;

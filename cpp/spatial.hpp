@@ -122,9 +122,7 @@ template <> struct Eight<double> {
   DAL_INLINE double dot(const Eight& o) const {
     Vec s = x[0] * o.x[0];
     for (int i = 1; i < n; ++i) s += x[i] * o.x[i];
-    double t = 0;
-    for (int i = 0; i < kWidth; ++i) t += s[i];
-    return t;
+    return sum(s);
   }
 };
 
