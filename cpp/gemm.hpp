@@ -27,6 +27,7 @@ constexpr int GEMM_WIDTH = 4, GEMM_MR = 6;
 constexpr int GEMM_WIDTH = 2, GEMM_MR = 6;
 #endif
 constexpr int GEMM_NR = 2 * GEMM_WIDTH;
+constexpr int GEMM_PLAIN = 100;  // products of a pendulum's size are not worth the packing
 constexpr int GEMM_KC = 256;  // depth of a packed block: a strip of B stays in the first-level cache
 
 typedef double gemm_vec __attribute__((vector_size(GEMM_WIDTH * 8), aligned(8), may_alias));
@@ -87,6 +88,15 @@ inline void gemm(int m, int n, int k, double alpha, const double* a, std::ptrdif
         for (int i = 0; i < m; ++i)
             for (int j = 0; j < (part == Part::lower && i + 1 < n ? i + 1 : n); ++j)
                 c[i * ldc + j] = beta == 0.0 ? 0.0 : beta * c[i * ldc + j];
+        return;
+    }
+    if (m * n * k <= GEMM_PLAIN) {
+        for (int i = 0; i < m; ++i)
+            for (int j = 0; j < (part == Part::lower && i + 1 < n ? i + 1 : n); ++j) {
+                double sum = 0.0;
+                for (int l = 0; l < k; ++l) sum += a[i * a_row + l * a_col] * b[l * b_row + j * b_col];
+                c[i * ldc + j] = beta == 0.0 ? alpha * sum : alpha * sum + beta * c[i * ldc + j];
+            }
         return;
     }
     const int strips = gemm_round(m, GEMM_MR) / GEMM_MR;
