@@ -2,7 +2,7 @@
 // (KERNELS sections 3-7). Slots: a derivative slot i stands for a_i d/dq + b_i d/dv. The discrete Lagrangian uses
 // (dt w_i, s_i) for x and y, the continuous one (1, 0) and (0, 1) for q and v; the same code serves both.
 #pragma once
-#include "gemm.hpp"
+#include "side.hpp"
 #include "tree.hpp"
 
 namespace dalembert {
@@ -146,63 +146,7 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
   }
 }
 
-// ---- Generators (section 6), computed for several joints at once: as many as a register holds, or one where the scalar fills the register itself
-template <class T> struct Side {
-  using type = T;
-  static constexpr int n = 1;
-};
-template <> struct Side<double> {
-  using type = Lanes;
-  static constexpr int n = kWidth;
-};
-template <class T> using SideOf = typename Side<T>::type;
-template <class T> DAL_INLINE T get_side(const T* p) { return *p; }
-DAL_INLINE Lanes get_side(const double* p) { return Lanes(load(p)); }
-template <class T> DAL_INLINE void put_side(T* p, const T& x) { *p = x; }
-DAL_INLINE void put_side(double* p, const Lanes& x) { store(p, x.v); }
-
-// out[l] = lane l < N of the rows row(0), row(1), ...; reads whole groups of four lanes
-template <int N, class T, class F> DAL_INLINE void pick(SideOf<T>* out, F row) {
-  if constexpr (Side<T>::n == 1) {
-    const T* r = row(0);
-    for (int l = 0; l < N; ++l) out[l] = r[l];
-  } else {
-#if defined(__AVX512F__)
-#pragma GCC unroll 4
-    for (int l = 0; l < N; l += 4) {
-      auto two = [&](int i, int k) __attribute__((always_inline)) {
-        const quad_vec x = *reinterpret_cast<const quad_vec*>(row(i) + l), y = *reinterpret_cast<const quad_vec*>(row(k) + l);
-        return __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7);
-      };
-      const auto a = two(0, 2), b = two(1, 3), c = two(4, 6), d = two(5, 7);
-      const Vec even = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14), odd = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-      const Vec even2 = __builtin_shufflevector(c, d, 0, 8, 2, 10, 4, 12, 6, 14), odd2 = __builtin_shufflevector(c, d, 1, 9, 3, 11, 5, 13, 7, 15);
-      out[l].v = __builtin_shufflevector(even, even2, 0, 1, 4, 5, 8, 9, 12, 13);
-      if (l + 1 < N) out[l + 1].v = __builtin_shufflevector(odd, odd2, 0, 1, 4, 5, 8, 9, 12, 13);
-      if (l + 2 < N) out[l + 2].v = __builtin_shufflevector(even, even2, 2, 3, 6, 7, 10, 11, 14, 15);
-      if (l + 3 < N) out[l + 3].v = __builtin_shufflevector(odd, odd2, 2, 3, 6, 7, 10, 11, 14, 15);
-    }
-#elif defined(__AVX__)
-#pragma GCC unroll 4
-    for (int l = 0; l < N; l += 4) {
-      quad_vec t[4];
-      turn_block(row(0) + l, row(1) + l, row(2) + l, row(3) + l, t);
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) if (l + i < N) out[l + i].v = t[i];
-    }
-#else
-#pragma GCC unroll 12
-    for (int l = 0; l < N; ++l) out[l].v = Vec{row(0)[l], row(1)[l]};
-#endif
-  }
-}
-template <class L> DAL_INLINE V6<L> as_twist(const L* x) { return {{x[0], x[1], x[2]}, {x[3], x[4], x[5]}}; }
-template <class L> DAL_INLINE Inertia<L> as_inertia(const L* x) { return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6], x[7], x[8], x[9]}}; }
-template <class T, class F> DAL_INLINE V6<SideOf<T>> pick6(F row) {
-  SideOf<T> x[6];
-  pick<6, T>(x, row);
-  return as_twist(x);
-}
+// ---- Generators (section 6), for several joints side by side
 
 // one pair of left and one of right generators, lanes `step` apart
 template <class T, class L> DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7, const Slots<T>& s) {
@@ -265,12 +209,6 @@ template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
   int stride = padded(w.M->nm + 1);
   T* r = w.row + 4 * k * stride;
   return {r, r + stride, r + 2 * stride, r + 3 * stride};
-}
-
-// the same pointer; else the compiler computes the addresses of all lanes before the loop and keeps them on the stack
-DAL_INLINE const double* opaque(const double* p) {
-  asm("" : "+r"(p));
-  return p;
 }
 
 // the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks: calls put(k, t, s, four vectors in the order of FourRows)
@@ -383,7 +321,7 @@ template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>
       const RowPlan& R = row_plan(M);
       const int lm = padded(M.nm);
       for_rows<WHICH>(w, [&](int d, int k, int t, int s, const Vec* a) __attribute__((always_inline)) {
-        const int64_t* mask = R.masks.data() + R.mask[t] + s % kBlock;
+        const int64_t* mask = R.masks.data() + R.mask[t] + (s & (kBlock - 1));
         const IVec m = load_mask(mask);
         const size_t at = size_t(d) * nq + s;
         store(w.mixed + d * lm + s, keep(m, a[2]));

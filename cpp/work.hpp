@@ -5,17 +5,13 @@
 #include <new>
 #include <type_traits>
 #include "model.hpp"
-#include "spatial.hpp"
+#include "side.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 constexpr int kPad = 8;  // rows are padded to this many entries
 inline int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
-
-// What several joints side by side are computed from is kept by blocks of joints, and in a block by lanes: lane l of joint j is at lane_of(j, lanes) + l * kBlock
-constexpr int kBlock = kWidth > 4 ? 8 : 4;
-inline __attribute__((always_inline)) int lane_of(int j, int lanes) { return j / kBlock * kBlock * lanes + j % kBlock; }
 // columns of the one-step matrices come in whole tiles of products; the row stride avoids powers of two, which would map rows onto the same cache lines
 constexpr int kTile = kWidth > 4 ? 2 * kWidth : 8;
 inline int whole_tiles(int n) { return (n + kTile - 1) / kTile * kTile; }
@@ -49,9 +45,9 @@ template <class T> struct Work {
   Inertia<T> *body;                  // per-body inertia (third derivatives)
   V6<T> *hbody;
   T *Lq, *Lv, *Vq, *Fgen, *scale;    // nq
-  T *side;                           // S, B, H, IC of the massive joints, 28 lanes
-  T *P1, *P2, *Q1, *Q2;              // generators, 8 lanes
-  T *P1j, *P2j, *Q1j, *Q2j;          // the same by joints, 8 each (O(n) elimination)
+  T *side;                           // S, B, H, IC of the massive joints, 28 entries each (side.hpp)
+  T *P1, *P2, *Q1, *Q2;              // generators, 8 entries each
+  T *P1j, *P2j, *Q1j, *Q2j;          // the same joint after joint (O(n) elimination)
   T *row;                            // rows of two joints
   T *mixed;                          // nm (and 3 zero rows) x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
   // Newton matrix
