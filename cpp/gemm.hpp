@@ -189,18 +189,18 @@ inline void mirror_lower(int n, double* a, std::ptrdiff_t lda) {
             }
 }
 
-// 4 x 4 blocks turned in registers: out[r] has the r-th entries
+// 4 x 4 blocks turned in registers: out[r] has the r-th entries. Halves of rows are put together while they are loaded, so that one shuffle is left for each.
 #if defined(__AVX__)
 typedef double quad_vec __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double pair_vec __attribute__((vector_size(16), aligned(8), may_alias));
 inline __attribute__((always_inline)) void turn_block(const double* x0, const double* x1, const double* x2, const double* x3, quad_vec* out) {
-    const quad_vec a = *reinterpret_cast<const quad_vec*>(x0), b = *reinterpret_cast<const quad_vec*>(x1);
-    const quad_vec c = *reinterpret_cast<const quad_vec*>(x2), d = *reinterpret_cast<const quad_vec*>(x3);
-    const quad_vec ab0 = __builtin_shufflevector(a, b, 0, 4, 2, 6), ab1 = __builtin_shufflevector(a, b, 1, 5, 3, 7);
-    const quad_vec cd0 = __builtin_shufflevector(c, d, 0, 4, 2, 6), cd1 = __builtin_shufflevector(c, d, 1, 5, 3, 7);
-    out[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
-    out[1] = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
-    out[2] = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
-    out[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
+#pragma GCC unroll 2
+    for (int h = 0; h < 4; h += 2) {
+        const quad_vec even = __builtin_shufflevector(*reinterpret_cast<const pair_vec*>(x0 + h), *reinterpret_cast<const pair_vec*>(x2 + h), 0, 1, 2, 3);
+        const quad_vec odd = __builtin_shufflevector(*reinterpret_cast<const pair_vec*>(x1 + h), *reinterpret_cast<const pair_vec*>(x3 + h), 0, 1, 2, 3);
+        out[h] = __builtin_shufflevector(even, odd, 0, 4, 2, 6);
+        out[h + 1] = __builtin_shufflevector(even, odd, 1, 5, 3, 7);
+    }
 }
 #endif
 
