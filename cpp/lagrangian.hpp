@@ -178,12 +178,12 @@ template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = fa
     pick<10, T>(x + 18, [&](int i) { return &w.IC[node[i]].m; });
     if (keep)
 #pragma GCC unroll 28
-      for (int l = 0; l < 28; ++l) put_side(w.side + lane_of(j, 28) + l * kBlock, x[l]);
+      for (int l = 0; l < 28; ++l) put_side(w.side + lane_of<T>(j, 28) + l * Side<T>::block, x[l]);
     const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
     const Inertia<L> IC = as_inertia(x + 18);
-    const int at = lane_of(j, 8);
-    left_generators(w.P1 + at, w.P2 + at, kBlock, S, B, s, L(M.gz));
-    right_generators(w.Q1 + at, w.Q2 + at, kBlock, mul(IC, S), mul(IC, B) + crossf(S, H), s);
+    const int at = lane_of<T>(j, 8);
+    left_generators(w.P1 + at, w.P2 + at, Side<T>::block, S, B, s, L(M.gz));
+    right_generators(w.Q1 + at, w.Q2 + at, Side<T>::block, mul(IC, S), mul(IC, B) + crossf(S, H), s);
   }
 }
 // the same by joints, eight lanes each, for the O(n) elimination
@@ -216,12 +216,12 @@ template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
 template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>& w, int d, F put) {
   const RowPlan& R = row_plan(*w.M);
   constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
-  const int own = lane_of(d, 8), blocks = R.off[d + 1] - R.off[d];
+  const int own = lane_of<double>(d, 8), blocks = R.off[d + 1] - R.off[d];
   const double *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
   for (int t = R.off[d]; t < R.off[d + 1]; ++t)
 #pragma GCC unroll 2
     for (int part = 0; part < kBlock; part += kWidth) {
-      const int s = R.first[t] + part, at = lane_of(s, 8);
+      const int s = R.first[t] + part, at = lane_of<double>(s, 8);
       Vec a[K][4];
 #pragma GCC unroll 2
       for (int k = 0; k < K; ++k)
@@ -271,14 +271,14 @@ template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& 
   constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
   const FourRows<T> r = row_space(w, 0);
   for (int d = 0; d < M.nm; ++d) {
-    const int own = lane_of(d, 8);
+    const int own = lane_of<T>(d, 8);
     const T *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
     for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
-      int j = M.path_joint[t], at = lane_of(j, 8);
+      int j = M.path_joint[t], at = lane_of<T>(j, 8);
       T a = T(0.0), b = a, c = a, f = a;
       auto add = [&](const T* x1, const T* x2, const T* y1, const T* y2) {
         for (int l = 0; l < 8; ++l) {
-          T u = x1[l * kBlock], v = x2[l * kBlock], x = y1[l * kBlock], y = y2[l * kBlock];
+          T u = x1[l * Side<T>::block], v = x2[l * Side<T>::block], x = y1[l * Side<T>::block], y = y2[l * Side<T>::block];
           if (all) { a += u * x; b += v * y; }
           c += u * y; f += v * x;
         }
@@ -437,18 +437,18 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     const int *node = M.side_node.data() + j, *parent = M.side_parent.data() + j;
     L x[28], y[9];
 #pragma GCC unroll 28
-    for (int l = 0; l < 28; ++l) x[l] = get_side(w.side + lane_of(j, 28) + l * kBlock);
+    for (int l = 0; l < 28; ++l) x[l] = get_side(w.side + lane_of<T>(j, 28) + l * Side<T>::block);
     const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
     const Inertia<L> IC = as_inertia(x + 18);
     const V6<L> eta = pick6<T>([&](int i) { return &w.eta[parent[i]].t.w.x; }), xi = pick6<T>([&](int i) { return &w.xi[parent[i]].t.w.x; });
     const V6<L> dS = crossm(eta, S), dB = crossm(eta, B) + crossm(xi, S);
-    const int at = lane_of(j, 8);
-    left_generators(w.dP1 + at, w.dP2 + at, kBlock, dS, dB, s, L(M.gz));
+    const int at = lane_of<T>(j, 8);
+    left_generators(w.dP1 + at, w.dP2 + at, Side<T>::block, dS, dB, s, L(M.gz));
     const V6<L> dH = pick6<T>([&](int i) { return &w.dH[node[i]].w.x; });
     pick<9, T>(y, [&](int i) { return &w.dIC[node[i]].c.x; });
     const V3<L> c = {y[0], y[1], y[2]};
     const S3<L> I = {y[3], y[4], y[5], y[6], y[7], y[8]};
-    right_generators(w.dQ1 + at, w.dQ2 + at, kBlock, mul(c, I, S) + mul(IC, dS), mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
+    right_generators(w.dQ1 + at, w.dQ2 + at, Side<T>::block, mul(c, I, S) + mul(IC, dS), mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
   }
   if (!zeroed) {
     // constraints add to h11 and h22 of other pairs, potentials and forces also to h12

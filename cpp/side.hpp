@@ -1,6 +1,6 @@
 // Joints side by side: formulas that are the same for every joint run over as many joints as a register holds, or over one where the scalar fills the
-// register itself (Lanes, Dual). What they read and write is kept by blocks of joints, and in a block by lanes: entry l of joint j is at
-// lane_of(j, entries) + l * kBlock.
+// register itself (Lanes, Dual). What they read and write is kept by blocks of joints, and in a block entry by entry: entry l of joint j is at
+// lane_of<T>(j, entries) + l * Side<T>::block.
 #pragma once
 #include "gemm.hpp"
 #include "spatial.hpp"
@@ -9,16 +9,15 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 constexpr int kBlock = kWidth > 4 ? 8 : 4;
-DAL_INLINE int lane_of(int j, int entries) { return (j & -kBlock) * entries + (j & (kBlock - 1)); }
-
 template <class T> struct Side {
   using type = T;
-  static constexpr int n = 1;
+  static constexpr int n = 1, block = 1;
 };
 template <> struct Side<double> {
   using type = Lanes;
-  static constexpr int n = kWidth;
+  static constexpr int n = kWidth, block = kBlock;
 };
+template <class T> DAL_INLINE int lane_of(int j, int entries) { return (j & -Side<T>::block) * entries + (j & (Side<T>::block - 1)); }
 template <class T> using SideOf = typename Side<T>::type;
 template <class T> DAL_INLINE T get_side(const T* p) { return *p; }
 DAL_INLINE Lanes get_side(const double* p) { return Lanes(load(p)); }
