@@ -152,7 +152,7 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
 template <class T, class L> DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7, const Slots<T>& s) {
   const L a1 = L(s.a1), b1 = L(s.b1), a2 = L(s.a2), b2 = L(s.b2);
   const L X[8] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z, L(0.0), L(0.0)}, Y[8] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z, y6, y7};
-  constexpr int some = std::is_same_v<T, L> ? 8 : 6;  // lanes with X; all of them where the eight lanes fill registers
+  constexpr int some = std::is_same_v<L, double> ? 8 : 6;  // entries with X; all of them where the eight fill registers
 #pragma GCC unroll 8
   for (int l = 0; l < 8; ++l) put_side(P1 + l * step, l < some ? Y[l] * a1 + X[l] * b1 : Y[l] * a1);
 #pragma GCC unroll 8
@@ -165,28 +165,7 @@ template <class T, class L> DAL_INLINE void right_generators(T* Q1, T* Q2, int s
   put_generators(Q1, Q2, step, F, G, -F.v.x, -F.v.y, s);
 }
 
-// P_i, Q_i of every massive joint; after composites(). keep: what they are made of stays in w.side for the third derivatives.
-template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = false) {
-  using L = SideOf<T>;
-  const ModelData& M = *w.M;
-  for (int j = 0; j < M.nm; j += Side<T>::n) {
-    const int* node = M.side_node.data() + j;
-    L x[28];  // S, B, H, IC
-    pick<6, T>(x, [&](int i) { return &w.S[j + i].w.x; });
-    pick<6, T>(x + 6, [&](int i) { return &w.B[j + i].w.x; });
-    pick<6, T>(x + 12, [&](int i) { return &w.H[node[i]].w.x; });
-    pick<10, T>(x + 18, [&](int i) { return &w.IC[node[i]].m; });
-    if (keep)
-#pragma GCC unroll 28
-      for (int l = 0; l < 28; ++l) put_side(w.side + lane_of<T>(j, 28) + l * Side<T>::block, x[l]);
-    const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
-    const Inertia<L> IC = as_inertia(x + 18);
-    const int at = lane_of<T>(j, 8);
-    left_generators(w.P1 + at, w.P2 + at, Side<T>::block, S, B, s, L(M.gz));
-    right_generators(w.Q1 + at, w.Q2 + at, Side<T>::block, mul(IC, S), mul(IC, B) + crossf(S, H), s);
-  }
-}
-// the same by joints, eight lanes each, for the O(n) elimination
+// P_i, Q_i of every massive joint, joint after joint; after composites()
 template <class T> void generators_by_joint(Work<T>& w, const Slots<T>& s) {
   const ModelData& M = *w.M;
   for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
@@ -194,6 +173,34 @@ template <class T> void generators_by_joint(Work<T>& w, const Slots<T>& s) {
     const V6<T>&S = w.S[j], &B = w.B[j];
     left_generators(w.P1j + 8 * j, w.P2j + 8 * j, 1, S, B, s, T(M.gz));
     right_generators(w.Q1j + 8 * j, w.Q2j + 8 * j, 1, mul(w.IC[n], S), mul(w.IC[n], B) + crossf(S, w.H[n]), s);
+  }
+}
+// S, B, H, IC of the joints from j on
+template <class T> DAL_INLINE void pick_joints(const Work<T>& w, int j, SideOf<T>* x) {
+  const int* node = w.M->side_node.data() + j;
+  pick<6, T>(x, [&](int i) { return &w.S[j + i].w.x; });
+  pick<6, T>(x + 6, [&](int i) { return &w.B[j + i].w.x; });
+  pick<6, T>(x + 12, [&](int i) { return &w.H[node[i]].w.x; });
+  pick<10, T>(x + 18, [&](int i) { return &w.IC[node[i]].m; });
+}
+// the same side by side. keep: what they are made of stays in w.side for the third derivatives.
+template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = false) {
+  if constexpr (Side<T>::n == 1) {
+    generators_by_joint(w, s);
+  } else {
+    const ModelData& M = *w.M;
+    for (int j = 0; j < M.nm; j += Side<T>::n) {
+      Lanes x[28];
+      pick_joints(w, j, x);
+      if (keep)
+#pragma GCC unroll 28
+        for (int l = 0; l < 28; ++l) put_side(w.side + lane_of<T>(j, 28) + l * kBlock, x[l]);
+      const V6<Lanes> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
+      const Inertia<Lanes> IC = as_inertia(x + 18);
+      const int at = lane_of<T>(j, 8);
+      left_generators(w.P1 + at, w.P2 + at, kBlock, S, B, s, Lanes(M.gz));
+      right_generators(w.Q1 + at, w.Q2 + at, kBlock, mul(IC, S), mul(IC, B) + crossf(S, H), s);
+    }
   }
 }
 
@@ -436,8 +443,12 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
   for (int j = 0; j < M.nm; j += Side<T>::n) {
     const int *node = M.side_node.data() + j, *parent = M.side_parent.data() + j;
     L x[28], y[9];
+    if constexpr (Side<T>::n == 1) {
+      pick_joints(w, j, x);
+    } else {
 #pragma GCC unroll 28
-    for (int l = 0; l < 28; ++l) x[l] = get_side(w.side + lane_of<T>(j, 28) + l * Side<T>::block);
+      for (int l = 0; l < 28; ++l) x[l] = get_side(w.side + lane_of<T>(j, 28) + l * kBlock);
+    }
     const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
     const Inertia<L> IC = as_inertia(x + 18);
     const V6<L> eta = pick6<T>([&](int i) { return &w.eta[parent[i]].t.w.x; }), xi = pick6<T>([&](int i) { return &w.xi[parent[i]].t.w.x; });

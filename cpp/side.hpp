@@ -19,7 +19,6 @@ template <> struct Side<double> {
 };
 template <class T> DAL_INLINE int lane_of(int j, int entries) { return (j & -Side<T>::block) * entries + (j & (Side<T>::block - 1)); }
 template <class T> using SideOf = typename Side<T>::type;
-template <class T> DAL_INLINE T get_side(const T* p) { return *p; }
 DAL_INLINE Lanes get_side(const double* p) { return Lanes(load(p)); }
 template <class T> DAL_INLINE void put_side(T* p, const T& x) { *p = x; }
 DAL_INLINE void put_side(double* p, const Lanes& x) { store(p, x.v); }

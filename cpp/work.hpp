@@ -47,7 +47,7 @@ template <class T> struct Work {
   T *Lq, *Lv, *Vq, *Fgen, *scale;    // nq
   T *side;                           // S, B, H, IC of the massive joints, 28 entries each (side.hpp)
   T *P1, *P2, *Q1, *Q2;              // generators, 8 entries each
-  T *P1j, *P2j, *Q1j, *Q2j;          // the same joint after joint (O(n) elimination)
+  T *P1j, *P2j, *Q1j, *Q2j;          // the same joint after joint, 8 each: for the O(n) elimination, and where the scalar fills a register
   T *row;                            // rows of two joints
   T *mixed;                          // nm (and 3 zero rows) x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
   // Newton matrix
@@ -125,9 +125,12 @@ template <class T> struct Work {
     take(H, nn); take(c, nn); take(IC, nn);
     take(body, nn); take(hbody, nn);
     take(Lq, nq); take(Lv, nq); take(Vq, nq); take(Fgen, nq); take(scale, nq);
-    take(side, 28 * lane);
     for (T** g : {&P1, &P2, &Q1, &Q2}) take(*g, 8 * lane);
-    if (m.chain_solver) for (T** g : {&P1j, &P2j, &Q1j, &Q2j}) take(*g, 8 * nm);
+    P1j = P1; P2j = P2; Q1j = Q1; Q2j = Q2;
+    if (Side<T>::n > 1) {
+      take(side, 28 * lane);
+      if (m.chain_solver) for (T** g : {&P1j, &P2j, &Q1j, &Q2j}) take(*g, 8 * nm);
+    }
     take(row, 8 * lane);
     take(lo, m.packed + kPad); take(up, m.packed + kPad); take(inv, nd);
     if (m.chain_solver) {
