@@ -85,7 +85,7 @@ template <class T> void set_floor(Work<T>& w, T dt) {
     }
     f = nan_max(f, fabs_(d) * (fabs_(w.x[i]) + fabs_(w.y[i])));
   }
-  w.floor = f * (T(1.1e-16) / dt);
+  w.floor = f * (T(1.1e-16) / fabs_(dt));
 }
 
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
@@ -234,7 +234,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
       K[path[d] * n + k] = w.up[M.eoff[k] + d];
     }
   }
-  w.floor = top * 2.2e-16 / dt;
+  w.floor = top * 2.2e-16 / __builtin_fabs(dt);
   // unknowns dy and dt dl: N dy - C0^T (dt dl) = -dt r ; C1 dy = -h
   for (int c = 0; c < nc; ++c) {
     for (int i = 0; i < nd; ++i) {

@@ -282,23 +282,35 @@ static int step_once(Scratch* s, const Options& o, double dt, const double* x, c
   return status;
 }
 
-// guess for q_k+1: parabola through the last three configurations (equal steps), else the last velocity, else q_k
+// guess for q_k+1: the polynomial through up to four configurations before
 static void guess(double* y, const double* Q, const double* dt, int k, int nq, int nd) {
+  constexpr int most = 4;
+  const int before = k < most - 1 ? k : most - 1;
   const double* q = Q + size_t(k) * nq;
-  if (k == 0) { for (int i = 0; i < nd; ++i) y[i] = q[i]; return; }
-  const double* a = q - nq;
-  if (k == 1 || dt[k] != dt[k - 1] || dt[k - 1] != dt[k - 2]) {
-    double r = dt[k] / dt[k - 1];
-    for (int i = 0; i < nd; ++i) y[i] = q[i] + r * (q[i] - a[i]);
+  bool equal = true;
+  for (int m = 1; m <= before; ++m) equal = equal && dt[k - m] == dt[k];
+  auto past = [&](int m, int i) { return q[i - ptrdiff_t(m) * nq]; };
+  if (equal) {
+    for (int i = 0; i < nd; ++i)
+      y[i] = before == 3 ? 4 * (q[i] + past(2, i)) - 6 * past(1, i) - past(3, i)
+             : before == 2 ? 3 * (q[i] - past(1, i)) + past(2, i) : before == 1 ? q[i] + (q[i] - past(1, i)) : q[i];
     return;
   }
-  const double* b = a - nq;
-  if (k == 2 || dt[k - 2] != dt[k - 3]) {
-    for (int i = 0; i < nd; ++i) y[i] = 3 * (q[i] - a[i]) + b[i];
-    return;
+  double x[most] = {}, weight[most] = {1};  // times before t_k
+  int n = 1;
+  for (; n <= before; ++n) {
+    x[n] = x[n - 1] - dt[k - n];
+    double l[most], size = 0;
+    for (int i = 0; i <= n; ++i) {
+      l[i] = 1;
+      for (int j = 0; j <= n; ++j) if (j != i) l[i] *= (dt[k] - x[j]) / (x[i] - x[j]);
+      size += __builtin_fabs(l[i]);
+    }
+    if (!(size <= 20)) break;  // times too close to each other, or far from t_k+1
+    for (int i = 0; i <= n; ++i) weight[i] = l[i];
   }
-  const double* c = b - nq;
-  for (int i = 0; i < nd; ++i) y[i] = 4 * (q[i] + b[i]) - 6 * a[i] - c[i];
+  for (int i = 0; i < nd; ++i) y[i] = weight[0] * q[i];
+  for (int m = 1; m < n; ++m) for (int i = 0; i < nd; ++i) y[i] += weight[m] * past(m, i);
 }
 
 // u_k, rho_k+1 from feedback around a reference (Trajectory optimization in discrete mechanics, eq. 17)

@@ -32,6 +32,7 @@ from ..mechanics import (
     vector,
 )
 from ..model import Model
+from .composition import composition
 from .trajectory import State, Trajectory
 
 Array = NDArray[np.float64]
@@ -238,6 +239,7 @@ class MidpointVI:
         time: float | None = None,
         u: Any = None,
         kinematic: Any = None,
+        order: int = 2,
         every: int = 1,
         progress: bool = False,
     ) -> Trajectory:
@@ -246,10 +248,21 @@ class MidpointVI:
         `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u or (u, kinematic).
         `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
         With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step.
+        `order` 4 or 6: every step is composed of 5 or 9 midpoint steps, so that errors fall with the fourth or sixth power of dt while momenta,
+        energy behaviour and constraints are kept as before. Inputs are held during the whole step; prescribed variables follow rho(t), or
+        straight lines between the rows of an array. `lam` is then that of the last part, as if it had lasted the whole step.
         `every` stores only each n-th state; `progress` shows a bar in a terminal.
         Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.05)
+        >>> start = vi.state(q=[1.0, 0.5])
+        >>> exact = vi.simulate(start, time=1.0, order=6).q[-1]
+        >>> [f"{abs(vi.simulate(start, time=1.0, order=n).q[-1] - exact).max():.0e}" for n in (2, 4)]
+        ['3e-03', '1e-06']
         """
         model = self.model
+        parts = self._parts(order)
         q, p = self._checked(start)
         dt = self._steps(steps, time)
         n = len(dt)
@@ -262,18 +275,29 @@ class MidpointVI:
             else np.concatenate([[0.0], np.cumsum(dt)])
         )
         if callable(u) and _takes_state(u):
-            return self._with_policy(start, dt, t, u, kinematic, every)
+            return self._with_policy(start, dt, t, u, kinematic, every, parts)
         inputs = _series(u, t[:-1], n, model.nu, "u")
-        rho = _series(kinematic, t[1:], n, model.nk, "kinematic")
-        run = partial(self._core.simulate, self.options, q, p, dt, inputs, rho, every)
+        path = _path(kinematic, q[model.nd :], t, parts, model.nk)
+        stages = len(parts)
+        run = partial(
+            self._core.simulate,
+            self.options,
+            q,
+            p,
+            np.outer(dt, parts).ravel(),
+            inputs if inputs is None or stages == 1 else np.repeat(inputs, stages, axis=0),
+            path if path is None else path.reshape(n * stages, model.nk),
+            every * stages,
+        )
         if progress:
-            with _bar(n) as advance:
+            with _bar(n * stages) as advance:
                 qs, ps, lam, its, done, status, error, stop = run(advance)
         else:
             qs, ps, lam, its, done, status, error, stop = run()
+        done //= stages
         rows = done // every
         u_out = inputs if inputs is not None else np.zeros((n, model.nu))
-        rho_out = rho if rho is not None else np.zeros((n, model.nk)) + q[model.nd :]
+        rho_out = path[:, -1] if path is not None else np.zeros((n, model.nk)) + q[model.nd :]
         traj = Trajectory(
             model,
             t[::every][: rows + 1],
@@ -281,7 +305,7 @@ class MidpointVI:
             ps[: rows + 1],
             u_out[::every][:rows],
             rho_out[every - 1 :: every][:rows],
-            lam[:rows],
+            lam[:rows] / parts[-1],
             its[:rows].astype(np.int64),
             bool(stop),
             self.alpha,
@@ -289,6 +313,13 @@ class MidpointVI:
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
         return traj
+
+    def _parts(self, order: int) -> Array:
+        """Parts of a step of this order."""
+        parts = composition(order)
+        if len(parts) > 1 and (self.alpha != 0.5 or self.forcing != "split"):
+            raise ValueError(f"order {order} needs the symmetric step: alpha = 0.5 and forcing = 'split'")
+        return parts
 
     def _steps(self, steps: int | None, time: float | None) -> Array:
         if not isinstance(self.dt, float):
@@ -310,7 +341,9 @@ class MidpointVI:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
         return np.full(whole(steps, "steps"), self.dt)
 
-    def _with_policy(self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int) -> Trajectory:
+    def _with_policy(
+        self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int, parts: Array
+    ) -> Trajectory:
         """The policy is called once per step; everything else is one call of the core."""
         model, n, nd = self.model, len(dt), self.model.nd
         if every != 1:
@@ -334,11 +367,20 @@ class MidpointVI:
                 if next_kin is None:
                     next_kin = q[k, nd:] if rho_series is None else rho_series[k]
                 rho[k] = vector(next_kin, model.kinematic, "kinematic of the policy")
-                y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
-                y[nd:] = rho[k]
-                q[k + 1], p[k + 1], lam[k], its[k], status, error = self._core.step(
-                    self.options, dt[k], q[k], p[k], u[k], y, state.lam
-                )
+                if len(parts) == 1:
+                    y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
+                    y[nd:] = rho[k]
+                    q[k + 1], p[k + 1], lam[k], its[k], status, error = self._core.step(
+                        self.options, dt[k], q[k], p[k], u[k], y, state.lam
+                    )
+                else:
+                    way, held = _lines(q[k, nd:], rho[k : k + 1], parts)[0], np.tile(u[k], (len(parts), 1))
+                    qs, ps, last, count, _, status, error, halted = self._core.simulate(
+                        self.options, q[k], p[k], dt[k] * parts, held, way, len(parts)
+                    )
+                    if halted:
+                        raise KeyboardInterrupt
+                    q[k + 1], p[k + 1], lam[k], its[k] = qs[-1], ps[-1], last[-1] / parts[-1], count[-1]
                 if status:
                     self._fail(status, error, k, float(t[k]), state, so_far(k))
                 state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k])
@@ -451,6 +493,26 @@ def _takes_state(f: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return True
     return len(parameters) >= 2
+
+
+def _lines(start: Array, ends: Array, parts: Array) -> Array:
+    """Values (N, s, nk) after every part of N steps, on straight lines from `start` (nk,) through `ends` (N, nk)."""
+    before = np.vstack([start, ends[:-1]])
+    out = before[:, None] + np.cumsum(parts)[:, None] * (ends - before)[:, None]
+    out[:, -1] = ends
+    return out
+
+
+def _path(kinematic: Any, start: Array, t: Array, parts: Array, width: int) -> Array | None:
+    """Prescribed values (N, s, nk) after every part of the steps between the times t (N+1,)."""
+    n, stages = len(t) - 1, len(parts)
+    if callable(kinematic):
+        times = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
+        times[:, -1] = t[1:]
+        rows = _series(kinematic, times.ravel(), n * stages, width, "kinematic")
+        return None if rows is None else rows.reshape(n, stages, width)
+    ends = _series(kinematic, t[1:], n, width, "kinematic")
+    return None if ends is None else _lines(start, ends, parts)
 
 
 def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | None:

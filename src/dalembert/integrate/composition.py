@@ -1,0 +1,28 @@
+"""Steps of higher order, composed of midpoint steps of different lengths (some of them backward).
+
+The midpoint rule is symmetric and second order. Steps of lengths w_1 dt, ..., w_s dt with sum w_i = 1 and w_i = w_{s+1-i}, one after the other, are
+symmetric too, and their order rises to four when sum w_i^3 = 0 (M. Suzuki, Phys. Lett. A 146, 1990: five steps), to six with two more conditions
+(W. Kahan and R.-C. Li, Math. Comp. 66, 1997: nine steps). Each of them is variational, so momenta of symmetries, the symplectic form and the
+constraints are kept as by one step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FOUR = 1 / (4 - 4 ** (1 / 3))
+_SIX = (0.39216144400731413928, 0.33259913678935943860, -0.70624617255763935981, 0.082213596293550800230)
+_HALVES = {2: (), 4: (_FOUR, _FOUR), 6: _SIX}
+
+
+def composition(order: int) -> NDArray[np.float64]:
+    """Lengths (s,) of the midpoint steps that make one step of order 2, 4 or 6, as fractions of it: s = 1, 5 or 9.
+
+    >>> composition(4).round(3)
+    array([ 0.414,  0.414, -0.658,  0.414,  0.414])
+    """
+    if isinstance(order, bool) or order not in _HALVES:
+        raise ValueError(f"order must be 2, 4 or 6, not {order!r}")
+    half = _HALVES[order]
+    return np.array([*half, 1 - 2 * sum(half), *half[::-1]])
