@@ -113,7 +113,8 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 COLOURS = {
-    "dalembert": "#c1272d", "dalembert plain": "#e79a9d", "dalembert at 1e-10": "#d9666b",
+    "dalembert": "#c1272d", "dalembert order 4": "#c1272d", "dalembert order 6": "#7f0d14",
+    "dalembert plain": "#e79a9d", "dalembert at 1e-10": "#d9666b",
     "dalembert plain at 1e-10": "#e79a9d", "mujoco": "#1f77b4", "drake": "#2ca02c", "pinocchio": "#9467bd",
     "exudyn": "#ff7f0e", "dart": "#8c564b", "bullet": "#7f7f7f",
 }  # fmt: skip
@@ -140,7 +141,7 @@ def figure(results: dict[str, Any], path: Path) -> None:
                 continue
             colour = COLOURS.get(method, COLOURS.get(points[0]["tool"], "black"))
             points.sort(key=lambda r: r["median"])
-            main = method == "dalembert"
+            main = method == "dalembert" or "order" in method
             axis.loglog(
                 [r["median"] * (1e-3 if r["unit"] == "ms" else 1) for r in points], [r["error"] for r in points],
                 marker=markers[i % len(markers)], ms=6 if main else 4, lw=2.2 if main else 1, color=colour, label=method,

@@ -35,7 +35,7 @@ def _vi(
 
 
 def rollout(machine: str, size: int, dt: float, steps: int, every: int, method: str = "vi") -> Case:
-    """Methods "vi", "plain" (dense KKT matrix, full Newton, pivoting) and "loose" (vi at the tolerance of plain)."""
+    """Methods "vi", "order 4", "order 6", "plain" (dense KKT matrix, full Newton, pivoting) and "loose" (vi at the tolerance of plain)."""
     vi, start, order = _vi(machine, size, dt, plain=method == "plain", loose=method == "loose")
 
     def read(t: Any) -> dict[str, Any]:
@@ -47,7 +47,8 @@ def rollout(machine: str, size: int, dt: float, steps: int, every: int, method: 
             "violation": float(h),
         }
 
-    return Case(lambda: vi.simulate(start, steps=steps, every=every), read)
+    power = int(method[6:]) if method.startswith("order ") else 2
+    return Case(lambda: vi.simulate(start, steps=steps, every=every, order=power), read)
 
 
 def reference(machine: str, size: int, time: float) -> Case:

@@ -269,6 +269,7 @@ def simulate(
     near: Near = None,
     alpha: Alpha = 0.5,
     forcing: Forcing = "split",
+    order: Annotated[int, typer.Option("--order", help="2, 4 or 6: steps composed of 1, 5 or 9 midpoint steps.")] = 2,
     every: Annotated[int, typer.Option("--every", min=1, help="Keep only each n-th state of a long run.")] = 1,
     plot: Plot = None,
     html: Html = None,
@@ -299,7 +300,7 @@ def simulate(
     forces, rho = _inputs_of(model, u, inputs, state, n, dt)
     failure = None
     try:
-        motion, facts = _run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, every=every)
+        motion, facts = _run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, order=order, every=every)
     except ConvergenceError as error:
         if error.trajectory is None or len(error.trajectory) < 2:
             raise
