@@ -289,11 +289,14 @@ static void guess(double* y, const double* Q, const double* dt, int k, int nq, i
   const double* q = Q + size_t(k) * nq;
   bool equal = true;
   for (int m = 1; m <= before; ++m) equal = equal && dt[k - m] == dt[k];
-  auto past = [&](int m, int i) { return q[i - ptrdiff_t(m) * nq]; };
+  auto past = [&](int m) { return q - ptrdiff_t(m) * nq; };
+  if (equal && before == 3) {
+    const double *a = past(1), *b = past(2), *c = past(3);
+    for (int i = 0; i < nd; ++i) y[i] = 4 * (q[i] + b[i]) - 6 * a[i] - c[i];
+    return;
+  }
   if (equal) {
-    for (int i = 0; i < nd; ++i)
-      y[i] = before == 3 ? 4 * (q[i] + past(2, i)) - 6 * past(1, i) - past(3, i)
-             : before == 2 ? 3 * (q[i] - past(1, i)) + past(2, i) : before == 1 ? q[i] + (q[i] - past(1, i)) : q[i];
+    for (int i = 0; i < nd; ++i) y[i] = before == 2 ? 3 * (q[i] - past(1)[i]) + past(2)[i] : before == 1 ? q[i] + (q[i] - past(1)[i]) : q[i];
     return;
   }
   double x[most] = {}, weight[most] = {1};  // times before t_k
@@ -310,7 +313,7 @@ static void guess(double* y, const double* Q, const double* dt, int k, int nq, i
     for (int i = 0; i <= n; ++i) weight[i] = l[i];
   }
   for (int i = 0; i < nd; ++i) y[i] = weight[0] * q[i];
-  for (int m = 1; m < n; ++m) for (int i = 0; i < nd; ++i) y[i] += weight[m] * past(m, i);
+  for (int m = 1; m < n; ++m) for (int i = 0; i < nd; ++i) y[i] += weight[m] * past(m)[i];
 }
 
 // u_k, rho_k+1 from feedback around a reference (Trajectory optimization in discrete mechanics, eq. 17)

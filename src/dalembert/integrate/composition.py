@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 _FOUR = 1 / (4 - 4 ** (1 / 3))
 _SIX = (0.39216144400731413928, 0.33259913678935943860, -0.70624617255763935981, 0.082213596293550800230)
-_HALVES = {2: (), 4: (_FOUR, _FOUR), 6: _SIX}
+
+
+def _whole(*half: float) -> NDArray[np.float64]:
+    parts = np.array([*half, 1 - 2 * sum(half), *half[::-1]])
+    parts.flags.writeable = False
+    return parts
+
+
+_PARTS = {2: _whole(), 4: _whole(_FOUR, _FOUR), 6: _whole(*_SIX)}
 
 
 def composition(order: int) -> NDArray[np.float64]:
@@ -22,7 +30,6 @@ def composition(order: int) -> NDArray[np.float64]:
     >>> composition(4).round(3)
     array([ 0.414,  0.414, -0.658,  0.414,  0.414])
     """
-    if isinstance(order, bool) or order not in _HALVES:
+    if isinstance(order, bool) or order not in _PARTS:
         raise ValueError(f"order must be 2, 4 or 6, not {order!r}")
-    half = _HALVES[order]
-    return np.array([*half, 1 - 2 * sum(half), *half[::-1]])
+    return _PARTS[order]

@@ -284,7 +284,7 @@ class MidpointVI:
             self.options,
             q,
             p,
-            np.outer(dt, parts).ravel(),
+            dt if stages == 1 else np.outer(dt, parts).ravel(),
             inputs if inputs is None or stages == 1 else np.repeat(inputs, stages, axis=0),
             path if path is None else path.reshape(n * stages, model.nk),
             every * stages,
@@ -305,7 +305,7 @@ class MidpointVI:
             ps[: rows + 1],
             u_out[::every][:rows],
             rho_out[every - 1 :: every][:rows],
-            lam[:rows] / parts[-1],
+            lam[:rows] if stages == 1 else lam[:rows] / parts[-1],
             its[:rows].astype(np.int64),
             bool(stop),
             self.alpha,
@@ -497,6 +497,8 @@ def _takes_state(f: Callable[..., Any]) -> bool:
 
 def _lines(start: Array, ends: Array, parts: Array) -> Array:
     """Values (N, s, nk) after every part of N steps, on straight lines from `start` (nk,) through `ends` (N, nk)."""
+    if len(parts) == 1:
+        return ends[:, None]
     before = np.vstack([start, ends[:-1]])
     out = before[:, None] + np.cumsum(parts)[:, None] * (ends - before)[:, None]
     out[:, -1] = ends
@@ -506,7 +508,7 @@ def _lines(start: Array, ends: Array, parts: Array) -> Array:
 def _path(kinematic: Any, start: Array, t: Array, parts: Array, width: int) -> Array | None:
     """Prescribed values (N, s, nk) after every part of the steps between the times t (N+1,)."""
     n, stages = len(t) - 1, len(parts)
-    if callable(kinematic):
+    if callable(kinematic) and stages > 1:
         times = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
         times[:, -1] = t[1:]
         rows = _series(kinematic, times.ravel(), n * stages, width, "kinematic")
