@@ -149,8 +149,10 @@ def figure(results: dict[str, Any], path: Path) -> None:
             )  # fmt: skip
         axis.set(xlabel=x, ylabel="largest error (rad)", title=title)
         axis.grid(alpha=0.25)
-        if axis.lines:
-            axis.legend(fontsize=7)
+        if axis.lines:  # room for the legend below the curves
+            lowest = min(min(line.get_ydata()) for line in axis.lines)
+            axis.set_ylim(bottom=lowest * 1e-6)
+            axis.legend(fontsize=7, ncols=2, loc="lower left")
 
     curve(axes[0, 0], "error at t = 1 s, N = 2", "CPU time (s)", "two-link pendulum, 1 s")
     curve(axes[0, 1], "error at t = 1 s, N = 8", "CPU time (s)", "eight-link pendulum, 1 s")
