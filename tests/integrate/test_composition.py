@@ -165,3 +165,40 @@ def test_a_failure_keeps_what_came_before() -> None:
     assert f"step {caught.value.step} " in str(caught.value)
     again = vi.simulate(vi.state(q=[2.2, *[0.0] * 7]), len(motion) - 1, order=4)
     np.testing.assert_array_equal(again.q, motion.q)
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+@pytest.mark.parametrize("name", ["forced", "closed", "prescribed"])
+def test_batches_agree_with_single_motions(name: str, lanes: bool) -> None:
+    model, start, options, _ = _case(name)
+    vi = da.MidpointVI(model, 0.02)
+    first = vi.state(**start)
+    starts = [first, vi.state(q=first.q, p=1.1 * first.p), vi.state(q=first.q, p=0.9 * first.p)]
+    given: dict[str, Any] = {}
+    if name == "forced":
+        given["u"] = np.cos(np.arange(12.0))[:, None]
+    if name == "prescribed":
+        given["kinematic"] = np.array([options["kinematic"](0.02 * (k + 1)) for k in range(12)])
+    batch = da.rollouts(vi, starts, 12, order=4, lanes=lanes, **given)
+    last = da.rollouts(vi, starts, 12, order=4, lanes=lanes, keep=False, **given)
+    assert batch.q.shape == (3, 13, model.nq)
+    assert (batch.completed == 12).all()
+    for i, state in enumerate(starts):
+        single = vi.simulate(state, 12, order=4, **given)
+        np.testing.assert_allclose(batch.q[i], single.q, atol=1e-11)
+        np.testing.assert_allclose(batch.p[i], single.p, atol=1e-10)
+        np.testing.assert_allclose(batch.lam[i], single.lam, atol=1e-8)
+        np.testing.assert_allclose(last.q[i, -1], single.q[-1], atol=1e-11)
+    np.testing.assert_array_equal(batch[1].t, vi.simulate(first, 12).t)
+
+
+def test_a_failed_rollout_of_a_batch_counts_whole_steps() -> None:
+    vi = da.MidpointVI(n_link(8), 0.15)
+    calm, whip = vi.state(q=[0.1] * 8), vi.state(q=[2.2, *[0.0] * 7])
+    batch = da.rollouts(vi, [calm, whip], 400, order=4)
+    assert batch.completed[0] == 400
+    k = int(batch.completed[1])
+    assert 0 < k < 400
+    assert np.isfinite(batch.q[1, : k + 1]).all()
+    assert np.isnan(batch.q[1, k + 1 :]).all()
+    assert np.isnan(da.rollouts(vi, [calm, whip], 400, order=4, keep=False).q[1]).all()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..mechanics import floats, matrix
-from .midpoint import MidpointVI
+from .midpoint import MidpointVI, _lines
 from .trajectory import State, Trajectory
 
 if TYPE_CHECKING:
@@ -80,15 +80,16 @@ def rollouts(
     *,
     u: ArrayLike | None = None,
     kinematic: ArrayLike | None = None,
+    order: int = 2,
     threads: int | None = None,
     lanes: bool = True,
     keep: bool = True,
 ) -> Rollouts:
     """Simulate `steps` steps from many starting states `starts` (with as many input sequences) in the core.
 
-    `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores. `lanes`: several rollouts side by side in
-    the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout does not stop the others: see
-    `completed`. `keep=False` stores only the last states.
+    `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `order`: see `MidpointVI.simulate`. `threads`: default all cores.
+    `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
+    does not stop the others: see `completed`. `keep=False` stores only the last states (of orders above 2, NaN where a rollout failed).
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
@@ -97,7 +98,7 @@ def rollouts(
     >>> batch.q.shape
     (3, 101, 1)
     """
-    model = vi.model
+    model, parts = vi.model, vi._parts(order)
     if not len(starts):
         raise ValueError("no starting states")
     checked = [vi._checked(s) for s in starts]
@@ -106,7 +107,7 @@ def rollouts(
     n = len(dt)
     if len({s.t for s in starts}) != 1:
         raise ValueError("all starting states must have the same time")
-    t = starts[0].t + np.concatenate([[0.0], np.cumsum(dt)])
+    t = vi._times(starts[0].t, dt)
 
     def inputs(value: ArrayLike | None, width: int, what: str) -> Array | None:
         if value is None:
@@ -115,25 +116,37 @@ def rollouts(
         return matrix(x, (n, width) if x.ndim == 2 else (len(starts), n, width), what)
 
     us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")
+    fine, fine_u, fine_rho = dt, us, rhos
+    if (stages := len(parts)) > 1:
+        fine = np.outer(dt, parts).ravel()
+        fine_u = None if us is None else np.repeat(us, stages, axis=-2)
+        if rhos is not None:
+            rows = np.broadcast_to(rhos, (len(starts), n, model.nk))
+            ways = [_lines(q[model.nd :], row, parts) for q, row in zip(q0, rows, strict=True)]
+            fine_rho = np.stack(ways).reshape(len(starts), n * stages, model.nk)
     crew = threads if threads is not None else (os.cpu_count() or 1)
     q, p, lam, done, _, stop = vi._core.rollouts(
         vi.options,
         q0,
         p0,
-        dt,
-        us,
-        rhos,
-        us is not None and us.ndim == 2,
-        rhos is not None and rhos.ndim == 2,
+        fine,
+        fine_u,
+        fine_rho,
+        fine_u is not None and fine_u.ndim == 2,
+        fine_rho is not None and fine_rho.ndim == 2,
         int(crew),
         bool(lanes) and len(starts) > 1,
         bool(keep),
     )
-    completed = np.array(done, dtype=np.int64)
+    completed = np.array(done, dtype=np.int64) // stages
+    if stages > 1 and keep:
+        q, p, lam = q[:, ::stages].copy(), p[:, ::stages].copy(), lam[:, stages - 1 :: stages] / parts[-1]
     for i in np.flatnonzero(completed < n):  # what was not computed must not look like a result
         k = int(completed[i])
         if k == 0:  # not even begun, when interrupted
             q[i, 0], p[i, 0] = q0[i], p0[i]
+        elif stages > 1 and not keep:  # it stopped inside of a step
+            q[i], p[i] = np.nan, np.nan
         if keep:
             q[i, k + 1 :], p[i, k + 1 :], lam[i, k:] = np.nan, np.nan, np.nan
     return Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop))

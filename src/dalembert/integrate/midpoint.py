@@ -269,11 +269,7 @@ class MidpointVI:
         if whole(every, "every") < 1 or n % every:
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
         every = int(every)
-        t: Array = start.t + (
-            self.dt * np.arange(n + 1, dtype=np.float64)
-            if isinstance(self.dt, float)
-            else np.concatenate([[0.0], np.cumsum(dt)])
-        )
+        t = self._times(start.t, dt)
         if callable(u) and _takes_state(u):
             return self._with_policy(start, dt, t, u, kinematic, every, parts)
         inputs = _series(u, t[:-1], n, model.nu, "u")
@@ -313,6 +309,11 @@ class MidpointVI:
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
         return traj
+
+    def _times(self, start: float, dt: Array) -> Array:
+        """Times (N+1,) of the steps dt (N,); multiples of an even step, whose rounding does not add up."""
+        even = isinstance(self.dt, float)
+        return start + (self.dt * np.arange(len(dt) + 1.0) if even else np.concatenate([[0.0], np.cumsum(dt)]))
 
     def _parts(self, order: int) -> Array:
         """Parts of a step of this order."""
