@@ -256,17 +256,35 @@ static bool acceleration_second(const ModelData& M, const double* q, const doubl
   return ok;
 }
 
+// v that belongs to p, along the constraints: p of a step lacks part of the impulse of the constraints, which no step feels (it goes into lambda)
 static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   Work<double>& w = at(s, q, v, nullptr);
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nd; ++i) w.v[i] = 0;
+  int nd = M.nd, nq = M.nq, nc = M.nc;
+  for (int i = 0; i < nd; ++i) w.v[i] = 0;
   poses(w, w.q, w.mid);
   gradient(w);  // momentum of the prescribed motion alone
   composites(w, false);
   bool ok = mass_factor(w);
-  for (int i = 0; i < M.nd; ++i) w.r[i] = p[i] - w.Lv[i];
+  for (int i = 0; i < nd; ++i) w.r[i] = p[i] - w.Lv[i];
   solve(w, w.r, 1, 1);
-  copy(v, w.r, M.nd);
+  copy(v, w.r, nd);
+  if (!nc) return ok;
+  constraint_poses(w, w.q, w.end);
+  constraint_rows(w, w.q, w.end, w.h, w.hscale, w.C1);
+  int ld = row_stride(nc + 1);
+  double* X = w.Xr;  // M^-1 C^T
+  for (int i = 0; i < nd; ++i) for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? w.C1[c * nq + i] : 0.0;
+  solve(w, X, ld, ld);
+  for (int c = 0; c < nc; ++c) {
+    const double* row = w.C1 + c * nq;
+    w.dl[c] = 0;
+    for (int i = 0; i < nq; ++i) w.dl[c] += row[i] * v[i];
+    for (int k = 0; k < nc; ++k) w.S1[c * nc + k] = 0;
+    for (int i = 0; i < nd; ++i) for (int k = 0; k < nc; ++k) w.S1[c * nc + k] += row[i] * X[i * ld + k];
+  }
+  schur_solve(w, w.S1, w.dl, 1, 1, false);
+  for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.dl[c];
   return ok;
 }
 

@@ -83,6 +83,15 @@ def test_every(capsys, tmp_path):
     assert np.array_equal(da.Trajectory.load(tmp_path / "a.npz").q, want.q)
 
 
+def test_order(capsys, tmp_path):
+    as_json(capsys, "simulate", "pendulum", "--q", "theta=1", "--time", 2, "--order", 4, "--save", tmp_path / "a.npz")
+    vi = da.MidpointVI(models.load("pendulum"), 0.01)
+    assert np.array_equal(da.Trajectory.load(tmp_path / "a.npz").q, vi.simulate(vi.state([1.0]), 200, order=4).q)
+    code, _, err = run(capsys, "simulate", "pendulum", "--order", 3)
+    assert code == 1
+    assert "order must be 2, 4 or 6" in err
+
+
 def test_simulate_with_a_table_of_inputs(capsys, tmp_path):
     (tmp_path / "in.csv").write_text("t,x_r,r\n0,0,1\n1,0.5,1.2\n")
     as_json(capsys, "simulate", "crane", "--q", "y=-1", "--q", "r=1", "--dt", 0.01, "--time", 1,

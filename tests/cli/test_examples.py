@@ -41,6 +41,15 @@ def test_single_pendulum(tmp_path, capsys):
     assert heun[1] > 1e-3
 
 
+def test_higher_order(tmp_path, capsys):
+    text = run("higher_order", tmp_path, capsys, "--time", "5")
+    for order in (2, 4, 6):
+        assert numbers(text, rf"order {order}: .*slope{NUMBER}")[0] == pytest.approx(order, abs=0.3)
+    two, four = (numbers(text, rf"order {n}, .*\(median{NUMBER}\).*constraints{NUMBER}") for n in (2, 4))
+    assert four[0] < 0.01 * two[0]
+    assert max(two[1], four[1]) < 1e-12
+
+
 def test_harmonic_oscillator(tmp_path, capsys):
     text = run("harmonic_oscillator", tmp_path, capsys, "--time", "100")
     bound, lost = numbers(text, rf"dt = 0.5 .*never more than{NUMBER}\), Runge-Kutta 4{NUMBER}")

@@ -72,7 +72,8 @@ class Trajectory:
 
     @property
     def v(self) -> Array:
-        """Velocities (N+1, nq) that belong to the momenta; kinematic ones by differences of the prescribed values."""
+        """Velocities (N+1, nq) that belong to the momenta, along the constraints (p lacks part of their impulses, which no step feels);
+        kinematic ones by differences of the prescribed values."""
         from ..mechanics import core
 
         model = self.model
