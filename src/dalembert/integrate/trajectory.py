@@ -73,14 +73,13 @@ class Trajectory:
     @property
     def v(self) -> Array:
         """Velocities (N+1, nq) that belong to the momenta, along the constraints (p lacks part of their impulses, which no step feels);
-        kinematic ones by differences of the prescribed values."""
+        kinematic ones by central differences of the prescribed values."""
         from ..mechanics import core
 
         model = self.model
         vk = np.zeros((len(self.t), model.nk))
         if model.nk and self.steps:
-            rate = np.diff(self.q[:, model.nd :], axis=0) / self.dt[:, None]
-            vk[1:], vk[0] = rate, rate[0]
+            vk = np.gradient(self.q[:, model.nd :], self.t, axis=0, edge_order=min(2, self.steps))
         q, p = np.ascontiguousarray(self.q), np.ascontiguousarray(self.p)
         return core(model).velocity(q, p, vk)[0]  # type: ignore[no-any-return]
 
