@@ -77,9 +77,9 @@ class Trajectory:
         from ..mechanics import core
 
         model = self.model
-        vk = np.zeros((len(self.t), model.nk))
+        vk: Array = np.zeros((len(self.t), model.nk))
         if model.nk and self.steps:
-            vk = np.gradient(self.q[:, model.nd :], self.t, axis=0, edge_order=min(2, self.steps))
+            vk = np.gradient(self.q[:, model.nd :], self.t, axis=0, edge_order=2 if self.steps > 1 else 1)
         q, p = np.ascontiguousarray(self.q), np.ascontiguousarray(self.p)
         return core(model).velocity(q, p, vk)[0]  # type: ignore[no-any-return]
 
