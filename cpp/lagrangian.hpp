@@ -148,11 +148,11 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
 
 // ---- Generators (section 6), for several joints side by side
 
-// one pair of left and one of right generators, lanes `step` apart
+// a_i (y, y6, y7) + b_i (x, 0, 0) for both slots, entries `step` apart
 template <class T, class L> DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7, const Slots<T>& s) {
   const L a1 = L(s.a1), b1 = L(s.b1), a2 = L(s.a2), b2 = L(s.b2);
   const L X[8] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z, L(0.0), L(0.0)}, Y[8] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z, y6, y7};
-  constexpr int some = std::is_same_v<L, double> ? 8 : 6;  // entries with X; all of them where the eight fill registers
+  constexpr int some = std::is_same_v<L, double> ? 8 : 6;  // entries to which X is added; zeros too where the eight entries of one joint fill registers
 #pragma GCC unroll 8
   for (int l = 0; l < 8; ++l) put_side(P1 + l * step, l < some ? Y[l] * a1 + X[l] * b1 : Y[l] * a1);
 #pragma GCC unroll 8
@@ -300,23 +300,21 @@ template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& 
 }
 
 // the upper triangles from the lower ones (h12: from w.mixed), four by four
-template <class T> DAL_INLINE void mirror(const Work<T>& w, const Hessian<T>& E) {
-  if constexpr (std::is_same_v<T, double>) {
-    const ModelData& M = *w.M;
-    int nq = M.nq, lm = padded(M.nm);
-    for (size_t t = 0; t < M.mirror.size(); t += 2) {
-      int i = M.mirror[t], k = M.mirror[t + 1], from = i * nq + k, to = k * nq + i;
-      take_transposed<false>(E.h11 + to, nq, E.h11 + from, nq, 4, 4);
-      take_transposed<false>(E.h22 + to, nq, E.h22 + from, nq, 4, 4);
-      take_transposed<false>(E.h12 + to, nq, w.mixed + i * lm + k, lm, 4, 4);
-    }
-    for (int i = 0; i < M.nm; ++i)  // what is left: blocks on the diagonal, and the last rows
-      for (int k = i < M.mirrored ? i / 4 * 4 : 0; k < i; ++k) {
-        E.h11[k * nq + i] = E.h11[i * nq + k];
-        E.h22[k * nq + i] = E.h22[i * nq + k];
-        E.h12[k * nq + i] = w.mixed[i * lm + k];
-      }
+DAL_INLINE void mirror(const Work<double>& w, const Hessian<double>& E) {
+  const ModelData& M = *w.M;
+  int nq = M.nq, lm = padded(M.nm);
+  for (size_t t = 0; t < M.mirror.size(); t += 2) {
+    int i = M.mirror[t], k = M.mirror[t + 1], from = i * nq + k, to = k * nq + i;
+    take_transposed<false>(E.h11 + to, nq, E.h11 + from, nq, 4, 4);
+    take_transposed<false>(E.h22 + to, nq, E.h22 + from, nq, 4, 4);
+    take_transposed<false>(E.h12 + to, nq, w.mixed + i * lm + k, lm, 4, 4);
   }
+  for (int i = 0; i < M.nm; ++i)  // what is left: blocks on the diagonal, and the last rows
+    for (int k = i < M.mirrored ? i / 4 * 4 : 0; k < i; ++k) {
+      E.h11[k * nq + i] = E.h11[i * nq + k];
+      E.h22[k * nq + i] = E.h22[i * nq + k];
+      E.h12[k * nq + i] = w.mixed[i * lm + k];
+    }
 }
 
 // All rows into the dense blocks with the columns that mirror them; then(joint, its mixed rows) after each.

@@ -22,7 +22,7 @@ def test_parts_are_symmetric_and_meet_their_conditions(order: int, stages: int) 
         assert (w**power).sum() == pytest.approx(0, abs=1e-15)
 
 
-@pytest.mark.parametrize("order", [0, 1, 3, 5, 8, True, "4", None])
+@pytest.mark.parametrize("order", [0, 1, 3, 5, 8, True, "4", None, [4]])
 def test_other_orders_are_refused(order: object) -> None:
     vi = da.MidpointVI(n_link(1), 0.1)
     with pytest.raises(ValueError, match="order must be 2, 4 or 6"):
@@ -142,6 +142,14 @@ def test_arrays_and_policies_mean_the_same() -> None:
     by_policy = vi.simulate(vi.state(**start), 20, u=lambda t, state: (np.zeros(0), rho[round(t / 0.05)]), order=6)
     np.testing.assert_allclose(by_policy.q, by_rows.q, atol=1e-12)
     np.testing.assert_allclose(by_policy.lam, by_rows.lam, atol=1e-9)
+
+
+def test_a_policy_of_forces_leaves_prescribed_motion_to_its_function() -> None:
+    model, start, options, _ = _case("prescribed")
+    vi = da.MidpointVI(model, 0.05)
+    plain = vi.simulate(vi.state(**start), 20, order=4, **options)
+    by_policy = vi.simulate(vi.state(**start), 20, u=lambda t, state: np.zeros(0), order=4, **options)
+    np.testing.assert_allclose(by_policy.q, plain.q, atol=1e-12)
 
 
 def test_multipliers_are_those_of_whole_steps() -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..mechanics import floats, matrix
-from .midpoint import MidpointVI, _lines
+from .composition import straight
+from .midpoint import MidpointVI
 from .trajectory import State, Trajectory
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def rollouts(
 
     `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `order`: see `MidpointVI.simulate`. `threads`: default all cores.
     `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
-    does not stop the others: see `completed`. `keep=False` stores only the last states (of orders above 2, NaN where a rollout failed).
+    does not stop the others: see `completed`. `keep=False` stores only the last states (with orders above 2, NaN where
+    a rollout failed after its first step).
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
@@ -122,7 +124,7 @@ def rollouts(
         fine_u = None if us is None else np.repeat(us, stages, axis=-2)
         if rhos is not None:
             rows = np.broadcast_to(rhos, (len(starts), n, model.nk))
-            ways = [_lines(q[model.nd :], row, parts) for q, row in zip(q0, rows, strict=True)]
+            ways = [straight(q[model.nd :], row, parts) for q, row in zip(q0, rows, strict=True)]
             fine_rho = np.stack(ways).reshape(len(starts), n * stages, model.nk)
     crew = threads if threads is not None else (os.cpu_count() or 1)
     q, p, lam, done, _, stop = vi._core.rollouts(

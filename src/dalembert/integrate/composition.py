@@ -30,6 +30,20 @@ def composition(order: int) -> NDArray[np.float64]:
     >>> composition(4).round(3)
     array([ 0.414,  0.414, -0.658,  0.414,  0.414])
     """
-    if isinstance(order, bool) or order not in _PARTS:
+    if isinstance(order, bool) or order not in tuple(_PARTS):
         raise ValueError(f"order must be 2, 4 or 6, not {order!r}")
     return _PARTS[order]
+
+
+def straight(start: NDArray[np.float64], ends: NDArray[np.float64], parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values (N, s, n) after every part of N steps, on straight lines from `start` (n,) through `ends` (N, n).
+
+    >>> straight(np.zeros(1), np.ones((1, 1)), composition(4))[0, :, 0].round(3)
+    array([0.414, 0.829, 0.171, 0.586, 1.   ])
+    """
+    if len(parts) == 1:
+        return ends[:, None]
+    before = np.vstack([start, ends[:-1]])
+    out = before[:, None] + np.cumsum(parts)[:, None] * (ends - before)[:, None]
+    out[:, -1] = ends
+    return out

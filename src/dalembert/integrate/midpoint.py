@@ -32,7 +32,7 @@ from ..mechanics import (
     vector,
 )
 from ..model import Model
-from .composition import composition
+from .composition import composition, straight
 from .trajectory import State, Trajectory
 
 Array = NDArray[np.float64]
@@ -349,7 +349,7 @@ class MidpointVI:
         model, n, nd = self.model, len(dt), self.model.nd
         if every != 1:
             raise ValueError("every= is for rollouts with input arrays, not for policies")
-        rho_series = _series(kinematic, t[1:], n, model.nk, "kinematic")
+        path = _path(kinematic, start.q[nd:], t, parts, model.nk)
         q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
         u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
         q[0], p[0] = start.q, start.p
@@ -365,9 +365,14 @@ class MidpointVI:
                 out = policy(t[k], state)
                 row, next_kin = out if isinstance(out, tuple) else (out, None)
                 u[k] = vector(row, model.inputs, "u of the policy")
-                if next_kin is None:
-                    next_kin = q[k, nd:] if rho_series is None else rho_series[k]
-                rho[k] = vector(next_kin, model.kinematic, "kinematic of the policy")
+                if next_kin is None and path is not None:
+                    way = path[k]
+                else:
+                    end = (
+                        q[k, nd:] if next_kin is None else vector(next_kin, model.kinematic, "kinematic of the policy")
+                    )
+                    way = straight(q[k, nd:], end[None], parts)[0]
+                rho[k] = way[-1]
                 if len(parts) == 1:
                     y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
                     y[nd:] = rho[k]
@@ -375,7 +380,7 @@ class MidpointVI:
                         self.options, dt[k], q[k], p[k], u[k], y, state.lam
                     )
                 else:
-                    way, held = _lines(q[k, nd:], rho[k : k + 1], parts)[0], np.tile(u[k], (len(parts), 1))
+                    held = np.tile(u[k], (len(parts), 1))
                     qs, ps, last, count, _, status, error, halted = self._core.simulate(
                         self.options, q[k], p[k], dt[k] * parts, held, way, len(parts)
                     )
@@ -496,16 +501,6 @@ def _takes_state(f: Callable[..., Any]) -> bool:
     return len(parameters) >= 2
 
 
-def _lines(start: Array, ends: Array, parts: Array) -> Array:
-    """Values (N, s, nk) after every part of N steps, on straight lines from `start` (nk,) through `ends` (N, nk)."""
-    if len(parts) == 1:
-        return ends[:, None]
-    before = np.vstack([start, ends[:-1]])
-    out = before[:, None] + np.cumsum(parts)[:, None] * (ends - before)[:, None]
-    out[:, -1] = ends
-    return out
-
-
 def _path(kinematic: Any, start: Array, t: Array, parts: Array, width: int) -> Array | None:
     """Prescribed values (N, s, nk) after every part of the steps between the times t (N+1,)."""
     n, stages = len(t) - 1, len(parts)
@@ -515,7 +510,7 @@ def _path(kinematic: Any, start: Array, t: Array, parts: Array, width: int) -> A
         rows = _series(kinematic, times.ravel(), n * stages, width, "kinematic")
         return None if rows is None else rows.reshape(n, stages, width)
     ends = _series(kinematic, t[1:], n, width, "kinematic")
-    return None if ends is None else _lines(start, ends, parts)
+    return None if ends is None else straight(start, ends, parts)
 
 
 def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | None:
