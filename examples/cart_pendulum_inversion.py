@@ -12,7 +12,7 @@ import numpy as np
 
 import dalembert as da
 from dalembert import models
-from dalembert.optimize import continuation, fictitious_stages
+from dalembert.optimization import continuation, fictitious_stages
 
 DT, STEPS = 0.01, 999
 WEIGHTS = (0.01, 100.0, 1e6)
@@ -60,7 +60,7 @@ def main() -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view.figures import style
+    from dalembert.viewing.figures import style
 
     out.mkdir(parents=True, exist_ok=True)
     with style():

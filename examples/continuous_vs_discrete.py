@@ -14,7 +14,7 @@ import numpy as np
 
 import dalembert as da
 from dalembert import models
-from dalembert.optimize import ContinuousSystem, with_inputs
+from dalembert.optimization import ContinuousSystem, with_inputs
 
 SECONDS = 10.0
 
@@ -108,7 +108,7 @@ def main() -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view.figures import style
+    from dalembert.viewing.figures import style
 
     out.mkdir(parents=True, exist_ok=True)
     with style():

@@ -99,7 +99,7 @@ def main() -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view.figures import style
+    from dalembert.viewing.figures import style
 
     options.out.mkdir(parents=True, exist_ok=True)
     with style():

@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view import style
+    from dalembert.viewing import style
 
     args.out.mkdir(parents=True, exist_ok=True)
     spin = da.pose(motion.model, motion.q, "top")[:, 2, 2]

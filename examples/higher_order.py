@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullFormatter
 
-    from dalembert.view import style
+    from dalembert.viewing import style
 
     args.out.mkdir(parents=True, exist_ok=True)
     with style():

@@ -12,7 +12,7 @@ import numpy as np
 
 import dalembert as da
 from dalembert import models
-from dalembert.optimize import read_motion
+from dalembert.optimization import read_motion
 
 DT = 0.01
 RECORDING = Path(__file__).parent / "data" / "walking_in_place.csv"
@@ -92,7 +92,7 @@ def main() -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view.figures import style
+    from dalembert.viewing.figures import style
 
     options.out.mkdir(parents=True, exist_ok=True)
     with style():

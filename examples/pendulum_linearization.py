@@ -45,7 +45,7 @@ def main() -> None:
     # distance of the models from the step along one direction
     import matplotlib.pyplot as plt
 
-    from dalembert.view.figures import style
+    from dalembert.viewing.figures import style
 
     d = np.array([1.0, -0.5, 0.7]) / np.linalg.norm([1.0, -0.5, 0.7])
     sizes = np.logspace(-3, 0.5, 30)

@@ -117,7 +117,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view import picture, style
+    from dalembert.viewing import picture, style
 
     args.out.mkdir(parents=True, exist_ok=True)
     with style():

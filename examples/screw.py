@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view import style
+    from dalembert.viewing import style
 
     args.out.mkdir(parents=True, exist_ok=True)
     with style():

@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view import export_html, picture, style
+    from dalembert.viewing import export_html, picture, style
 
     args.out.mkdir(parents=True, exist_ok=True)
     with style():

@@ -104,7 +104,7 @@ def main() -> None:
 
     import matplotlib.pyplot as plt
 
-    from dalembert.view.figures import style
+    from dalembert.viewing.figures import style
 
     out.mkdir(parents=True, exist_ok=True)
     h = 1 / np.array(SIZES)

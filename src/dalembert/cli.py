@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import numpy as np
 import typer
 
+from .arrays import nearest
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -176,7 +178,7 @@ def _demo_figure(motion: Trajectory, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     from .mechanics import kinetic_energy
-    from .view import picture, style
+    from .viewing import picture, style
 
     first = motion.t <= 10.0
     energy, violation = motion.energy(), motion.constraint_violation()
@@ -437,7 +439,7 @@ def optimize(
       final = {theta = 100.0, "*" = 10.0}
     """
     system, cost, guess, options = read_problem(problem)
-    from .optimize import optimize as run
+    from .optimization import optimize as run
 
     result = run(system, cost, guess, progress=sys.stderr.isatty() and not as_json, **options)
     motion = result.trajectory
@@ -489,8 +491,8 @@ def view(
 
       dalembert view open_loop.npz closed_loop.npz
     """
-    from .view import export_html
-    from .view import view as show
+    from .viewing import export_html
+    from .viewing import view as show
 
     names = [file, *(others or [])]
     shown = [_motion_or_model(name) for name in names]
@@ -586,9 +588,7 @@ def examples_run(
         raise typer.BadParameter("name an example or say --all")
     for name in names or []:
         if name not in files:
-            from .model.model import _nearest
-
-            raise ValueError(f"no example {name!r}{_nearest(name, files)}; see: dalembert examples list")
+            raise ValueError(f"no example {name!r}{nearest(name, files)}; see: dalembert examples list")
     chosen = list(files) if every_one else list(names or [])
     out.mkdir(parents=True, exist_ok=True)
     results = {}
@@ -829,9 +829,7 @@ def read_problem(path: str | Path) -> tuple[Any, Any, Any, dict[str, Any]]:
     names = (*system.x_names, *system.u_names)
     for key in goal:
         if key not in names:
-            from .model.model import _nearest
-
-            raise ModelError(f"goal: unknown name {key!r}{_nearest(key, names)}", file=str(path))
+            raise ModelError(f"goal: unknown name {key!r}{nearest(key, names)}", file=str(path))
     if "reference" in data:
         goal |= _columns(Path(beside(str(data["reference"]))), system, model)
     for name in model.kinematic:  # a string keeps its length unless the problem says otherwise
@@ -915,7 +913,7 @@ def _motion_or_model(name: str) -> Any:
             return Trajectory.load(name)
         except (KeyError, EOFError) as error:
             raise ValueError(f"{name} is not a trajectory of dalembert ({error})") from None
-    from .view.quantities import Pose
+    from .viewing.quantities import Pose
 
     model, configurations = _load(name)
     return Pose(model, configurations["q0"][None]) if "q0" in configurations else model
@@ -961,9 +959,7 @@ def _named(pairs: list[str] | None, names: Sequence[str], option: str) -> dict[s
         if not equal:
             raise typer.BadParameter(f"{option} {pair!r}: NAME=VALUE is needed")
         if name not in names:
-            from .model.model import _nearest
-
-            raise ValueError(f"{option}: unknown name {name!r}{_nearest(name, names)}")
+            raise ValueError(f"{option}: unknown name {name!r}{nearest(name, names)}")
         try:
             out[name] = float(text)
         except ValueError:
@@ -1053,17 +1049,17 @@ def _write(
         import matplotlib
 
         matplotlib.use("Agg")
-        from .view import plot_trajectory
+        from .viewing import plot_trajectory
 
         _parent(plot)
         plot_trajectory(motion, title=title, show=show).savefig(plot)
     if html is not None:
-        from .view import export_html
+        from .viewing import export_html
 
         _parent(html)
         export_html(motion, html, title=title)
     if film is not None:
-        from .view import export_gif, export_mp4
+        from .viewing import export_gif, export_mp4
 
         _parent(film)
         (export_gif if film.suffix == ".gif" else export_mp4)(motion, film)

@@ -11,14 +11,12 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array, floats, matrix, whole
 from .errors import ConvergenceError
-from .integrate.midpoint import MidpointVI, whole
+from .integrate.midpoint import MidpointVI
 from .integrate.trajectory import State, Trajectory
-from .mechanics import floats, matrix
-
-Array = NDArray[np.float64]
 
 
 class System:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, finite
 from ..errors import SingularityError
 from ..text import Brief
-from .arrays import Array, finite
 
 
 def controllability(A: Any, B: Any) -> Array:

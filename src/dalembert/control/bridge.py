@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import finite
+from ..arrays import finite
 
 
 def to_control(system: Any, x: Any = None, u: Any = None, *, k: int = 0, C: Any = None) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from ..text import Brief
-from .arrays import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, finite, weight
 from ..errors import SingularityError
 from ..text import Brief
-from .arrays import Array, finite, weight
 
 
 @dataclass(frozen=True, eq=False, repr=False)

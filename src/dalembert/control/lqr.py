@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, finite, weight
 from ..errors import SingularityError
 from ..text import Brief
 from .analysis import Mode, uncontrollable_modes, unobservable_modes
-from .arrays import Array, finite, weight
 from .feedback import Feedback
 from .lq import solve_lq
 from .reduce import reduce_state

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from ..errors import SingularityError
 from ..text import Brief
-from .arrays import Array
 from .reference import reference_arrays
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import Array, finite
+from ..arrays import Array, finite
 
 
 def as_system(system: Any, *, steps: int | None = None, t: Any = None) -> Any:

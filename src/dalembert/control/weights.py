@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array
+from ..arrays import Array
 
 
 def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:

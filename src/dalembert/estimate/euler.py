@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array
+from ..arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array
+from ..arrays import Array
 from .filter import Estimate, GaussianFilter, check_finite
 from .measurement import Measurement
 

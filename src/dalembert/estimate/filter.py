@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array, finite
+from ..arrays import Array, finite
 from ..errors import SingularityError
 from ..text import Brief
 from .measurement import Measurement
@@ -54,7 +54,7 @@ def covariance(value: Any, what: str, n: int, *, definite: bool, steps: int | No
     array([[1., 0.],
            [0., 2.]])
     """
-    from ..control.arrays import weight
+    from ..arrays import weight
 
     P = weight(value, what, n, steps)
     least = np.linalg.eigvalsh(P).min(axis=-1)

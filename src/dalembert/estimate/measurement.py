@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array, finite
+from ..arrays import Array, finite
 
 
 @dataclass(frozen=True, eq=False)

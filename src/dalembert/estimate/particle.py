@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array, finite
+from ..arrays import Array, finite
 from ..errors import SingularityError
 from .filter import Estimate, GaussianFilter, check_finite, covariance, factor, gate_threshold, present, propagate
 from .measurement import Measurement

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..control.arrays import Array
+from ..arrays import Array
 from ..text import Brief
 from .filter import Filtered
 

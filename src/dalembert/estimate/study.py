@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array, finite
+from ..arrays import Array, finite
 from ..errors import ConvergenceError
 from ..text import Brief
 from .euler import EulerModel

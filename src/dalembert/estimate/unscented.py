@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control.arrays import Array
+from ..arrays import Array
 from .filter import Estimate, GaussianFilter, check_finite, propagate
 from .measurement import Measurement
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..mechanics import floats, matrix
+from ..arrays import floats, matrix
 from .composition import straight
 from .midpoint import MidpointVI
 from .trajectory import State, Trajectory

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import floats, vector
 from ..errors import ConvergenceError
-from ..mechanics import core, floats, vector
+from ..mechanics import core
 from ..model import Model
 from .trajectory import Trajectory
 

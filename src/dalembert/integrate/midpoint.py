@@ -10,33 +10,29 @@ Structured linearization, Trajectory optimization and trep; only first order whe
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import _core
+from ..arrays import Array, Named, floats, matrix, vector, whole
 from ..errors import ConvergenceError, SingularityError
 from ..mechanics import (
     constraint_jacobian,
     constraints,
     core,
     dependent_constraints,
-    floats,
     lagrangian_first,
-    matrix,
     singular_variables,
-    vector,
 )
 from ..model import Model
 from .composition import composition, straight
 from .trajectory import State, Trajectory
 
-Array = NDArray[np.float64]
-Named = ArrayLike | Mapping[str, float]
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 
 
@@ -462,14 +458,6 @@ class MidpointVI:
         x = vector(u, self.model.inputs, "u")
         newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
         return {"newton": newton, "constraints": constraint}
-
-
-def whole(value: Any, what: str) -> int:
-    """A whole number, given as one (3) or as a float without fraction (3.0)."""
-    number = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or number % 1 != 0:
-        raise ValueError(f"{what} must be a whole number, not {value!r}")
-    return int(number)
 
 
 @contextmanager

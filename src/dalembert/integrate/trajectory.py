@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanics import floats
+from ..arrays import floats, nearest
 from ..model import Model
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ class Trajectory:
             return self.u[:, model.input_index(name)]
         if name.startswith("p.") and name[2:] in model.dynamic:
             return self.p[:, model.index(name[2:])]
-        from ..model.model import _nearest
-
-        raise KeyError(f"no variable or input {name!r}{_nearest(name, (*model.variables, *model.inputs))}")
+        raise KeyError(f"no variable or input {name!r}{nearest(name, (*model.variables, *model.inputs))}")
 
     def __repr__(self) -> str:
         m = self.model
@@ -182,14 +180,14 @@ class Trajectory:
     # ---- pictures
 
     def plot(self, *names: str, **options: Any) -> Any:
-        """Figure of the motion (matplotlib): variables by name, energy, constraint violation. See `dalembert.view`."""
-        from ..view import plot_trajectory
+        """Figure of the motion (matplotlib): variables by name, energy, constraint violation. See `da.plot_trajectory`."""
+        from ..viewing import plot_trajectory
 
         return plot_trajectory(self, *names, **options)
 
     def view(self, *others: Trajectory, **options: Any) -> Any:
-        """Browser page that plays the motion; see `dalembert.view`."""
-        from ..view import view
+        """Browser page that plays the motion; see `da.view`."""
+        from ..viewing import view
 
         return view(self, *others, **options)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import nearest
 from ..errors import ModelError
 from . import elements as el
 from .elements import WORLD, Element
@@ -162,7 +163,7 @@ class Model:
             return self._variable_index[variable]
         except (KeyError, TypeError):
             raise ModelError(
-                f"unknown variable {variable!r}{_nearest(variable, self._variables)}", culprit=str(variable)
+                f"unknown variable {variable!r}{nearest(variable, self._variables)}", culprit=str(variable)
             ) from None
 
     def frame_index(self, name: str) -> int:
@@ -170,12 +171,12 @@ class Model:
         try:
             return self._frame_index[name]
         except (KeyError, TypeError):
-            raise ModelError(f"unknown frame {name!r}{_nearest(name, self._frame_index)}", culprit=str(name)) from None
+            raise ModelError(f"unknown frame {name!r}{nearest(name, self._frame_index)}", culprit=str(name)) from None
 
     def input_index(self, name: str) -> int:
         """Index of an input in u."""
         if name not in self._inputs:
-            raise ModelError(f"unknown input {name!r}{_nearest(name, self._inputs)}", culprit=str(name))
+            raise ModelError(f"unknown input {name!r}{nearest(name, self._inputs)}", culprit=str(name))
         return self._inputs.index(name)
 
     # ---- values
@@ -311,7 +312,7 @@ class Model:
 
     def _known(self, element: Element, kind: str, name: Any, table: dict[str, int]) -> None:
         if not isinstance(name, str) or name not in table:
-            raise ModelError(f"{element.label}: unknown {kind} {name!r}{_nearest(name, table)}", culprit=str(name))
+            raise ModelError(f"{element.label}: unknown {kind} {name!r}{nearest(name, table)}", culprit=str(name))
 
     def path(self, frame: int | str) -> tuple[str, ...]:
         """Names of the variables that move a frame, from the root down."""
@@ -357,7 +358,7 @@ def _reordered(order: Sequence[str], dynamic: Iterable[str], kinematic: Iterable
     seen: set[str] = set()
     for name in order:
         if not isinstance(name, str) or name not in known:
-            raise ModelError(f"variables: unknown variable {name!r}{_nearest(name, known)}", culprit=str(name))
+            raise ModelError(f"variables: unknown variable {name!r}{nearest(name, known)}", culprit=str(name))
         if name in seen:
             raise ModelError(f"variables: '{name}' is listed twice", culprit=name)
         seen.add(name)
@@ -393,13 +394,6 @@ def _check_inertia(frame: Frame) -> None:
         lowest = float(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[0])
     if lowest < -1e-9 * max(abs(x) for x in frame.inertia):
         raise ModelError(f"{frame.label}: inertia {frame.inertia} is not positive semidefinite", culprit=frame.label)
-
-
-def _nearest(name: Any, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(str(name), list(known), n=3)
-    return f" (did you mean {', '.join(map(repr, close))}?)" if close else ""
 
 
 def _draw(root: Frame, indent: str, last: bool) -> list[str]:

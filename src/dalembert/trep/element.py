@@ -52,7 +52,7 @@ class Element(Component):
         )
 
     def opengl_draw(self) -> None:
-        """trep drew elements by OpenGL; here `dalembert.view` shows the system in a browser and never calls this."""
+        """trep drew elements by OpenGL; here `da.view` shows the system in a browser and never calls this."""
         raise NotImplementedError("there is no OpenGL here: dalembert.trep.visual shows systems in the browser")
 
     # ---- evaluation by the core

@@ -71,5 +71,5 @@ class ROSMidpointVI:
     def __init__(self, system: Any, timestep: float, tolerance: float = 1e-10, num_threads: int | None = None) -> None:
         raise NotImplementedError(
             "there is no ROS here: use MidpointVI and publish the frames' poses (Frame.g) from your own node, "
-            "or show the motion with dalembert.view"
+            "or show the motion with da.view"
         )

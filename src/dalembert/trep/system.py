@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import nearest
 from ..errors import ConvergenceError
-from ..model.model import Model, _nearest
+from ..model.model import Model
 from .component import number
 from .config import Config
 from .constraint import Constraint
@@ -247,7 +248,7 @@ class System:
                 if part.name == identifier:
                     return part
             known = [p.name for p in parts if p.name is not None]
-            raise KeyError(f"no {what} is called {identifier!r}{_nearest(identifier, known)}")
+            raise KeyError(f"no {what} is called {identifier!r}{nearest(identifier, known)}")
         if isinstance(identifier, (int, np.integer)) and not isinstance(identifier, bool):
             return parts[int(identifier)]
         raise TypeError(f"a {what} is given by object, name or index, not {identifier!r}")

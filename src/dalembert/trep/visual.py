@@ -71,9 +71,9 @@ class VisualItem2D(VisualItem3D):
 def visualize_3d(items: Sequence[VisualItem3D], *args: Any, **options: Any) -> Any:
     """Show motions in the browser and return the viewer (`.url`, `.wait()`, `.close()`).
 
-    trep's options for its camera are ignored; those of `dalembert.view` (port, open_browser, block, ...) are passed on.
+    trep's options for its camera are ignored; those of `da.view` (port, open_browser, block, ...) are passed on.
     """
-    from ..view import view
+    from ..viewing import view
 
     if not items:
         raise ValueError("nothing to show")
@@ -102,4 +102,4 @@ class _NotHere(NotImplementedError, AttributeError):
 
 
 def __getattr__(name: str) -> Any:
-    raise _NotHere(f"trep.visual.{name} needs Qt and OpenGL; use visualize_3d, or dalembert.view")
+    raise _NotHere(f"trep.visual.{name} needs Qt and OpenGL; use visualize_3d, or da.view")

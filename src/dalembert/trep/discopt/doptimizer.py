@@ -1,6 +1,6 @@
 """DOptimizer: trajectory optimization by the projection operator, step by step and open to subclassing as trep's is.
 
-Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, section 4. For new code `dalembert.optimize` does
+Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, section 4. For new code `da.optimize` does
 the same with more care (bounds, continuation, checkpoints).
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConvergenceError, SingularityError
-from ...optimize.descent import sweep_back
+from ...optimization.descent import sweep_back
 from .dcost import DCost
 from .dlqr import Series, affine, regulator, series
 from .dsystem import DSystem
@@ -264,7 +264,7 @@ class DOptimizer:
     def calc_descent_direction(self, X: Array, U: Array, method: str = "steepest") -> tuple[Any, ...]:
         """(Kproj, dX, dU, Q, R, S) of a method: "steepest", "quasi" or "newton"."""
         if self.optimize_ic:
-            raise NotImplementedError("optimize_ic is not available here: use dalembert.optimize(..., free_start=True)")
+            raise NotImplementedError("optimize_ic is not available here: use da.optimize(..., free_start=True)")
         A, B = self._linearize(X, U)
         K = regulator(A, B, self.Qproj, self.Rproj, cost_to_go=False).K
         if method == "steepest":

@@ -10,7 +10,7 @@ from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
 
 import dalembert as da
 from dalembert.errors import ModelError
-from dalembert.view.figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables
+from dalembert.viewing.figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dalembert.optimize import (
+from dalembert.optimization import (
     Stage,
     TrackingCost,
     blend_references,

@@ -12,9 +12,9 @@ from PIL import Image
 from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
 
 import dalembert as da
-from dalembert.view import film
-from dalembert.view.export import export_html, grid_cell
-from dalembert.view.film import export_gif, export_mp4, find_ffmpeg, picture
+from dalembert.viewing import film
+from dalembert.viewing.export import export_html, grid_cell
+from dalembert.viewing.film import export_gif, export_mp4, find_ffmpeg, picture
 
 
 def data_of(path) -> dict:

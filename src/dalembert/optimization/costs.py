@@ -177,7 +177,7 @@ class _BoundSum:
 def sum_costs(costs: Sequence[BoundCost]) -> BoundCost:
     """Sum of bound costs.
 
-    >>> from dalembert.optimize.costs import _Quadratic
+    >>> from dalembert.optimization.costs import _Quadratic
     >>> import numpy as np
     >>> one = _Quadratic(np.zeros((2, 1)), np.zeros((1, 1)), np.ones((2, 1)), np.ones((1, 1)))
     >>> float(sum_costs([one, one]).values(np.ones((2, 1)), np.ones((1, 1))).sum())

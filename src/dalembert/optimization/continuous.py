@@ -50,7 +50,8 @@ class ContinuousSystem:
     """
 
     def __init__(self, model: Any, t: Any, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
-        from ..mechanics import core, floats
+        from ..arrays import floats
+        from ..mechanics import core
 
         self.model = model
         self._core = core(model)

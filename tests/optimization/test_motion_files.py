@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dalembert.optimize import read_motion
+from dalembert.optimization import read_motion
 
 
 def write(path, t, **columns):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.optimize import Direction, IndefiniteModel
-from dalembert.optimize.continuous import Continuous
-from dalembert.optimize.projection import _candidates
+from dalembert.optimization import Direction, IndefiniteModel
+from dalembert.optimization.continuous import Continuous
+from dalembert.optimization.projection import _candidates
 
 
 def differences(problem, p, bX, bU):

@@ -61,8 +61,8 @@ def view(
     """Show trajectories or models in the browser; returns a handle: `.url`, `.time`, `.playing`, `.wait()`, `.close()`.
 
     The page plays, pauses, steps, scrubs and changes speed, and plots energy, constraint violation and the chosen
-    `variables` with a cursor in time. Several trajectories are drawn over each other in their own colours and called
-    `names`. A bare Model gets sliders that pose it. The server listens on this machine only, unless `host` says more;
+    `variables` with a cursor in time; with `autoplay` it begins by itself. `others` are drawn over the first `trajectory`
+    in their own colours and called `names`. A bare Model gets sliders that pose it. The server listens on this machine only, unless `host` says more;
     when `port` is taken the next free one is used. With `block` the call returns when the page is closed or Ctrl-C is
     pressed; the default blocks only in a script that runs in a terminal, which would else end at once.
 

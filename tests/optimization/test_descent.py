@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dalembert.optimize import Discrete, IndefiniteModel, TrackingCost
-from dalembert.optimize.descent import sweep_back
+from dalembert.optimization import Discrete, IndefiniteModel, TrackingCost
+from dalembert.optimization.descent import sweep_back
 
 from . import oracle, problems
 from .standin import StandIn

@@ -7,19 +7,18 @@ Where the docstring says so, q and v may also be (N, nq).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
-from .errors import ConvergenceError, SingularityError
-from .model import LinearDamper, LinearSpring, Model, PointGravity
-from .model.compile import compile_model
-
-Array = NDArray[np.float64]
+from .. import _core
+from ..arrays import Array, floats, matrix, vector
+from ..errors import SingularityError
+from ..model import LinearDamper, LinearSpring, Model, PointGravity
+from ..model.compile import compile_model
 
 
 def core(model: Model) -> Any:
@@ -29,61 +28,6 @@ def core(model: Model) -> Any:
         found = _core.Core(compile_model(model))
         model.__dict__["_compiled"] = found
     return found
-
-
-def floats(value: Any, what: str) -> Array:
-    """A contiguous float array; text, complex numbers and objects are a ValueError, not a conversion."""
-    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
-        return value
-    try:
-        x = np.asarray(value)
-        if x.dtype.kind in "fiub":
-            return np.ascontiguousarray(x, dtype=float)
-        if x.dtype.kind == "O" and not any(isinstance(y, (str, bytes, complex)) for y in x.ravel()):
-            return np.ascontiguousarray(x.astype(float))
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"{what} must be an array of real numbers, not {value!r:.80}")
-
-
-def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], what: str) -> Array:
-    """Numbers for named entries: an array, a dict by name (others zero), or None (zeros); checked for shape and NaN."""
-    if value is None:
-        return np.zeros(len(names))
-    if isinstance(value, Mapping):
-        out = np.zeros(len(names))
-        index = {n: i for i, n in enumerate(names)}
-        for key, x in value.items():
-            if key not in index:
-                from .model.model import _nearest
-
-                raise ValueError(f"{what}: unknown name {key!r}{_nearest(key, names)}")
-            number = floats(x, f"{what}['{key}']")
-            if number.size != 1:
-                raise ValueError(f"{what}['{key}'] must be one number, not {x!r:.80}")
-            out[index[key]] = number.item()
-    else:
-        out = floats(value, what)
-        if out.shape != (len(names),):
-            raise ValueError(f"{what} has shape {out.shape}, but ({len(names)},) is needed")
-    if not np.isfinite(out).all():
-        bad = int(np.flatnonzero(~np.isfinite(out))[0])
-        raise ValueError(f"{what} is not finite at '{names[bad]}'")
-    return out
-
-
-def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
-    """A finite float array of the given shape (-1: any)."""
-    out = floats(value, what)
-    if out.shape != shape and (
-        out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True))
-    ):
-        wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
-        raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
-    if not np.isfinite(out).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
-        raise ValueError(f"{what} is not finite at index {where}")
-    return out
 
 
 def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
@@ -119,7 +63,7 @@ def _rows(model: Model, x: Array, result: Array) -> Array:
     return result if model.nq else np.repeat(result, len(x), axis=0)
 
 
-def _sure(model: Model, q: Array, what: str, *values: Any) -> None:
+def finite_results(model: Model, q: Array, what: str, *values: Any) -> None:
     """Raises SingularityError if a result is not finite: no NaN leaves this module."""
     for value in values:
         flat = value.ravel()
@@ -258,7 +202,7 @@ def kinetic_energy(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLik
     """
     x, w, single = _both(model, q, v)
     t = _rows(model, x, core(model).energy(x, w)[0])
-    _sure(model, x, "the kinetic energy", t)
+    finite_results(model, x, "the kinetic energy", t)
     return float(t[0]) if single else t
 
 
@@ -271,7 +215,7 @@ def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
     """
     x, single = _many(model, q)
     u = _rows(model, x, core(model).energy(x, np.zeros_like(x))[1])
-    _sure(model, x, "the potential energy", u)
+    finite_results(model, x, "the potential energy", u)
     return float(u[0]) if single else u
 
 
@@ -284,7 +228,7 @@ def lagrangian(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | 
     """
     x = _q(model, q)[None]
     t, u = core(model).energy(x, _v(model, v)[None])
-    _sure(model, x, "L", t - u)
+    finite_results(model, x, "L", t - u)
     return float(t[0] - u[0])
 
 
@@ -299,7 +243,7 @@ def lagrangian_first(
     """
     x = _q(model, q)
     lq, lv = core(model).first(x, _v(model, v))
-    _sure(model, x, "L_q", lq, lv)
+    finite_results(model, x, "L_q", lq, lv)
     return lq, lv
 
 
@@ -314,7 +258,7 @@ def lagrangian_second(
     """
     x = _q(model, q)
     qq, qv, vv = core(model).second(x, _v(model, v))
-    _sure(model, x, "L_qq", qq, qv, vv)
+    finite_results(model, x, "L_qq", qq, qv, vv)
     return qq, qv, vv
 
 
@@ -334,7 +278,7 @@ def lagrangian_third(
     """
     x, a, b = _q(model, q), vector(dq, model.variables, "dq"), vector(dv, model.variables, "dv")
     qq, qv, vv = core(model).third(x, _v(model, v), a, b)
-    _sure(model, x, "L_qqq", qq, qv, vv)
+    finite_results(model, x, "L_qqq", qq, qv, vv)
     return qq, qv, vv
 
 
@@ -364,7 +308,7 @@ def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Arra
     """
     x = _q(model, q)
     g: Array = core(model).potential(x, False)[1]
-    _sure(model, x, "V_q", g)
+    finite_results(model, x, "V_q", g)
     return g
 
 
@@ -377,7 +321,7 @@ def spatial_momentum(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayL
     """
     x, w, single = _both(model, q, v)
     h = _rows(model, x, core(model).momentum(x, w))
-    _sure(model, x, "the momentum", h)
+    finite_results(model, x, "the momentum", h)
     return h[0] if single else h
 
 
@@ -394,7 +338,7 @@ def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     """
     x, single = _many(model, q)
     h = _rows(model, x, core(model).constraints(x)[0])
-    _sure(model, x, "h", h)
+    finite_results(model, x, "h", h)
     return h[0] if single else h
 
 
@@ -408,7 +352,7 @@ def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Arr
     """
     x = _q(model, q)
     c: Array = core(model).constraints(x[None])[1][0]
-    _sure(model, x, "Dh", c)
+    finite_results(model, x, "Dh", c)
     return c
 
 
@@ -429,7 +373,7 @@ def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight:
         d = np.stack([c.constraint_second(x, row) for row in np.eye(model.nc)])
     else:
         d = np.zeros((0, model.nq, model.nq))
-    _sure(model, x, "D2h", d)
+    finite_results(model, x, "D2h", d)
     return d
 
 
@@ -446,7 +390,7 @@ def constraint_third(
     x = _q(model, q)
     w, d = vector(weight, model.constraints, "weight"), vector(direction, model.variables, "direction")
     third: Array = core(model).constraint_third(x, w, d)
-    _sure(model, x, "D3h", third)
+    finite_results(model, x, "D3h", third)
     return third
 
 
@@ -468,7 +412,7 @@ def force(
     """
     x = _q(model, q)
     f: Array = core(model).force(x, _v(model, v), vector(u, model.inputs, "u"))
-    _sure(model, x, "F", f)
+    finite_results(model, x, "F", f)
     return f
 
 
@@ -487,7 +431,7 @@ def force_first(
     """
     x = _q(model, q)
     fq, fv, fu = core(model).force_first(x, _v(model, v), vector(u, model.inputs, "u"))
-    _sure(model, x, "F_q", fq, fv, fu)
+    finite_results(model, x, "F_q", fq, fv, fu)
     return fq, fv, fu
 
 
@@ -509,7 +453,7 @@ def force_second(
     blocks: tuple[Array, Array, Array, Array, Array, Array] = core(model).force_second(
         x, w, i, vector(weight, model.dynamic, "weight")
     )
-    _sure(model, x, "F_qq", *blocks)
+    finite_results(model, x, "F_qq", *blocks)
     return blocks
 
 
@@ -637,181 +581,3 @@ def acceleration_second(
 
 
 # ---- consistent configurations, equilibria
-
-
-def satisfy_constraints(
-    model: Model,
-    q: ArrayLike | Mapping[str, float],
-    *,
-    fixed: Iterable[str] = (),
-    keep_kinematic: bool = True,
-    tolerance: float = 1e-12,
-    max_iterations: int = 200,
-) -> Array:
-    """The nearest configuration with h(q) = 0, keeping the variables in `fixed` (and the kinematic ones) as they are.
-
-    `keep_kinematic=False` lets the kinematic variables move too. `tolerance` bounds |h| relative to 1 + |Dh|;
-    ConvergenceError when `max_iterations` steps do not reach it.
-
-    >>> import dalembert as da
-    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
-    >>> da.satisfy_constraints(m, [3.0, 4.0]).round(9)
-    array([0.6, 0.8])
-    """
-    x = _q(model, q).copy()
-    held = {model.index(name) for name in fixed} | (set(range(model.nd, model.nq)) if keep_kinematic else set())
-    free = [i for i in range(model.nq) if i not in held]
-    if not model.nc:
-        return x
-
-    def error(y: Array) -> float:
-        return float(np.abs(constraints(model, y)).max())
-
-    best = error(x)
-    scale = 1.0 + float(np.abs(constraint_jacobian(model, x)).max())
-    for _ in range(max_iterations):
-        if best <= tolerance * scale:
-            return x
-        h, c = constraints(model, x), constraint_jacobian(model, x)[:, free]
-        step = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
-        t = 1.0
-        while t > 1e-10:
-            y = x.copy()
-            y[free] += t * step
-            e = error(y)
-            if e < best * (1 - 1e-4 * t):
-                x, best = y, e
-                break
-            t *= 0.5
-        else:
-            break
-    if best <= 1e3 * tolerance * scale:
-        return x
-    worst = model.constraints[int(np.argmax(np.abs(constraints(model, x))))]
-    raise ConvergenceError(
-        f"no configuration satisfies the constraints: {worst} is still off by {best:.3g}",
-        residual=best,
-        state=x,
-        hint="start nearer, or hold fewer variables fixed",
-    )
-
-
-def consistent_velocity(
-    model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float],
-    *,
-    fixed: Iterable[str] = (),
-) -> Array:
-    """The velocity nearest to v (in the kinetic-energy metric) with Dh v = 0, keeping kinematic and `fixed` variables.
-
-    >>> import dalembert as da
-    >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
-    >>> da.consistent_velocity(m, [1.0, 0.0], [1.0, 1.0])
-    array([0., 1.])
-    """
-    x, w = _q(model, q), _v(model, v).copy()
-    if not model.nc:
-        return w
-    held = {model.index(name) for name in fixed} | set(range(model.nd, model.nq))
-    free = [i for i in range(model.nq) if i not in held]
-    c = constraint_jacobian(model, x)
-    m = mass_matrix(model, x)[np.ix_(free, free)]
-    a = np.linalg.solve(m, c[:, free].T)
-    w[free] -= a @ np.linalg.lstsq(c[:, free] @ a, c @ w, rcond=1e-12)[0]
-    left = float(np.abs(c @ w).max())
-    if left > 1e-8 * (1 + float(np.abs(w).max())):
-        raise ConvergenceError(
-            f"no velocity satisfies the constraints (rate {left:.3g} remains)", residual=left, state=w
-        )
-    return w
-
-
-def equilibrium(
-    model: Model,
-    q: ArrayLike | Mapping[str, float],
-    *,
-    fixed: Iterable[str] = (),
-    u: ArrayLike | Mapping[str, float] | None = None,
-    tolerance: float = 1e-10,
-    max_iterations: int = 500,
-) -> Array:
-    """A static equilibrium near q: least potential energy under the constraints (inputs u act as constant loads).
-
-    Newton steps on the Lagrangian, regularized until they go downhill in the merit V + penalty |h|. The variables in
-    `fixed` and the kinematic ones stay as they are. `tolerance` bounds the residual forces (relative) and h;
-    ConvergenceError after `max_iterations`.
-
-    >>> import dalembert as da
-    >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
-    >>> bool(abs(da.equilibrium(m, [1.0])[0]) < 1e-9)
-    True
-    """
-    x = _q(model, q).copy()
-    held = {model.index(name) for name in fixed} | set(range(model.nd, model.nq))
-    free = [i for i in range(model.nq) if i not in held]
-    load, nc = vector(u, model.inputs, "u"), model.nc
-    c = core(model)
-    zero = np.zeros(model.nq)
-    if nc:
-        x = satisfy_constraints(model, x, fixed=fixed)
-
-    def gradient(y: Array) -> tuple[float, Array]:
-        value, g, _ = c.potential(y, False)
-        return value, g[free] - np.pad(c.force(y, zero, load), (0, model.nk))[free]
-
-    def merit(y: Array, penalty: float) -> float:
-        value = c.potential(y, False)[0] - (c.force(y, zero, load) @ y[: model.nd] if model.nu else 0.0)
-        return float(value + penalty * (np.abs(constraints(model, y)).sum() if nc else 0.0))
-
-    if not free:
-        return x
-    lam: Any = np.zeros(nc)
-    regular, size = 0.0, float("inf")
-    for _ in range(max_iterations):
-        _, g = gradient(x)
-        hessian = c.potential(x, True)[2]
-        _sure(model, x, "V_q", g, hessian)
-        if model.nu:
-            hessian[: model.nd] -= c.force_first(x, zero, load)[0]
-        h, j = (
-            (constraints(model, x), constraint_jacobian(model, x)[:, free])
-            if nc
-            else (zero[:0], np.zeros((0, len(free))))
-        )
-        if nc:
-            lam = np.linalg.lstsq(j.T, g, rcond=None)[0]
-            hessian = hessian - constraint_hessian(model, x, lam)
-        residual = g - j.T @ lam
-        scale = 1.0 + float(np.abs(g).max())
-        size = max(float(np.abs(residual).max()) / scale, float(np.abs(h).max()) if nc else 0.0)
-        if size < tolerance:
-            return x
-        h_ff = hessian[np.ix_(free, free)]
-        penalty = 2 * float(np.abs(lam).max()) + 1.0 if nc else 0.0
-        now = merit(x, penalty)
-        top = max(1.0, float(np.abs(h_ff).max()))
-        moved = False
-        for _attempt in range(60):
-            k = np.block([[h_ff + regular * np.eye(len(free)), -j.T], [j, np.zeros((nc, nc))]])
-            step = np.linalg.lstsq(k, -np.concatenate([residual, h]), rcond=1e-14)[0][: len(free)]
-            biggest = float(np.abs(step).max())
-            if biggest > 1.0:
-                step /= biggest
-            y = x.copy()
-            y[free] += step
-            if merit(y, penalty) < now - 1e-12 * abs(now) or (biggest < 1e-6 and regular == 0.0):
-                x, moved = y, True
-                regular = 0.0 if regular < 1e-6 * top else regular / 10
-                break
-            regular = 1e-4 * top if regular == 0.0 else 4 * regular
-        if not moved:
-            if size < 1e-7:
-                return x
-            break
-    raise ConvergenceError(
-        "no static equilibrium found",
-        residual=size,
-        state=x,
-        hint="start nearer, add damping by hand, or fix variables",
-    )

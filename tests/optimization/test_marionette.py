@@ -7,7 +7,7 @@ import pytest
 
 import dalembert as da
 from dalembert import models
-from dalembert.optimize import Discrete, IndefiniteModel, TrackingCost, optimize
+from dalembert.optimization import Discrete, IndefiniteModel, TrackingCost, optimize
 
 from . import problems
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dalembert.optimize import BoxCost, ExpressionCost, TerminalCost, TrackingCost
+from dalembert.optimization import BoxCost, ExpressionCost, TerminalCost, TrackingCost
 
 from .problems import cart_pendulum
 

@@ -10,7 +10,7 @@ import pytest
 
 import dalembert as da
 from dalembert import models
-from dalembert.optimize import ContinuousSystem, Discrete, TrackingCost, optimize, with_inputs
+from dalembert.optimization import ContinuousSystem, Discrete, TrackingCost, optimize, with_inputs
 
 from . import problems
 from .derivatives import check_direction, check_random

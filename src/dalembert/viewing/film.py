@@ -85,7 +85,7 @@ def export_gif(
 
     >>> import tempfile
     >>> from dalembert import Model, rx, tz
-    >>> from dalembert.view.quantities import Pose
+    >>> from dalembert.viewing.quantities import Pose
     >>> still = Pose(Model([rx("theta", tz(-1.0, name="bob", mass=1.0))]), np.zeros((1, 1)))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     export_gif(still, folder + "/still.gif", size=(160, 120), plot=False).stat().st_size > 500

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
 
-from dalembert.view import export_html, frame_poses, view
+from dalembert.viewing import export_html, frame_poses, view
 
 
 def wait_for(page: Any, condition: str, seconds: float = 20.0) -> None:

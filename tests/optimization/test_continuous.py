@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.optimize import ContinuousSystem, TerminalCost, TrackingCost, optimize
+from dalembert.optimization import ContinuousSystem, TerminalCost, TrackingCost, optimize
 
 from . import problems
 from .derivatives import check_direction

@@ -11,8 +11,8 @@ from view_samples import cart_pole, closed_chain, everything, pendulum
 import dalembert as da
 from dalembert import Model, rx, ry, rz, se3, tx, ty, tz
 from dalembert.errors import ModelError
-from dalembert.view.quantities import Pose, check_names, motions, samples, thin, variable_unit
-from dalembert.view.scene import (
+from dalembert.viewing.quantities import Pose, check_names, motions, samples, thin, variable_unit
+from dalembert.viewing.scene import (
     arrow_vectors,
     build_scene,
     frame_poses,
@@ -271,8 +271,5 @@ def test_thinning_keeps_ends_and_peaks() -> None:
     assert (keep[0], keep[-1], len(keep)) == (0, 10000, 100)
 
 
-def test_the_room_is_callable_whichever_came_first() -> None:
-    import dalembert.view
-
-    assert callable(dalembert.view)
-    assert callable(da.view)
+def test_room_and_function_have_names_of_their_own() -> None:
+    assert da.viewing.view is da.view

@@ -87,7 +87,7 @@ def plot_trajectory(
 
     >>> import matplotlib; matplotlib.use("Agg")
     >>> from dalembert import Model, tx
-    >>> from dalembert.view.quantities import Pose
+    >>> from dalembert.viewing.quantities import Pose
     >>> figure = plot_trajectory(Pose(Model([tx("x", mass=1.0)]), np.zeros((1, 1))), show=["variables"])
     >>> figure.axes[0].get_ylabel()
     'x (m)'

@@ -1,9 +1,5 @@
 """Trajectory optimization: projection operator, descent directions, costs, bounds, continuation."""
 
-import sys
-from types import ModuleType
-from typing import Any
-
 from .bounds import BoxCost
 from .continuation import Stage, blend_references, continuation, convert, fictitious_stages, with_inputs
 from .continuous import ContinuousSystem
@@ -41,13 +37,3 @@ __all__ = [
     "read_motion",
     "with_inputs",
 ]
-
-
-class _Callable(ModuleType):
-    """`dalembert.optimize` is this room, and `da.optimize(...)` its main function, whichever was imported first."""
-
-    def __call__(self, *args: Any, **options: Any) -> Optimization:
-        return optimize(*args, **options)
-
-
-sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,433 @@
+"""The public names of dalembert, listed once: type checkers read this file, and `__init__.py` imports each name from here on first use."""
+
+from . import (
+    control as control,
+)
+from . import (
+    direct as direct,
+)
+from . import (
+    estimate as estimate,
+)
+from . import (
+    formats as formats,
+)
+from . import (
+    integrate as integrate,
+)
+from . import (
+    mechanics as mechanics,
+)
+from . import (
+    model as model,
+)
+from . import (
+    models as models,
+)
+from . import (
+    optimization as optimization,
+)
+from . import (
+    symbolic as symbolic,
+)
+from . import (
+    trep as trep,
+)
+from . import (
+    viewing as viewing,
+)
+from .control import (
+    Feedback as Feedback,
+)
+from .control import (
+    LQSolution as LQSolution,
+)
+from .control import (
+    Mode as Mode,
+)
+from .control import (
+    Reduction as Reduction,
+)
+from .control import (
+    UnstabilizableError as UnstabilizableError,
+)
+from .control import (
+    controllability as controllability,
+)
+from .control import (
+    controllability_gramian as controllability_gramian,
+)
+from .control import (
+    controllable_rank as controllable_rank,
+)
+from .control import (
+    dlqr as dlqr,
+)
+from .control import (
+    lqr as lqr,
+)
+from .control import (
+    lqr_infinite as lqr_infinite,
+)
+from .control import (
+    observability as observability,
+)
+from .control import (
+    observability_gramian as observability_gramian,
+)
+from .control import (
+    observable_rank as observable_rank,
+)
+from .control import (
+    reduce_state as reduce_state,
+)
+from .control import (
+    solve_lq as solve_lq,
+)
+from .control import (
+    to_control as to_control,
+)
+from .control import (
+    uncontrollable_modes as uncontrollable_modes,
+)
+from .control import (
+    unobservable_modes as unobservable_modes,
+)
+from .control import (
+    weights as weights,
+)
+from .direct import (
+    dmoc as dmoc,
+)
+from .direct import (
+    final_momentum as final_momentum,
+)
+from .errors import (
+    ConvergenceError as ConvergenceError,
+)
+from .errors import (
+    DalembertError as DalembertError,
+)
+from .errors import (
+    ModelError as ModelError,
+)
+from .errors import (
+    SingularityError as SingularityError,
+)
+from .estimate import (
+    Estimate as Estimate,
+)
+from .estimate import (
+    EulerModel as EulerModel,
+)
+from .estimate import (
+    ExtendedKalmanFilter as ExtendedKalmanFilter,
+)
+from .estimate import (
+    Filtered as Filtered,
+)
+from .estimate import (
+    Measurement as Measurement,
+)
+from .estimate import (
+    ParticleFilter as ParticleFilter,
+)
+from .estimate import (
+    Study as Study,
+)
+from .estimate import (
+    UnscentedKalmanFilter as UnscentedKalmanFilter,
+)
+from .estimate import (
+    measure as measure,
+)
+from .estimate import (
+    measure_expression as measure_expression,
+)
+from .estimate import (
+    measure_frame as measure_frame,
+)
+from .estimate import (
+    monte_carlo as monte_carlo,
+)
+from .estimate import (
+    smooth as smooth,
+)
+from .formats import (
+    dumps as dumps,
+)
+from .formats import (
+    load as load,
+)
+from .formats import (
+    load_with_configurations as load_with_configurations,
+)
+from .formats import (
+    loads as loads,
+)
+from .formats import (
+    save as save,
+)
+from .integrate import (
+    MidpointVI as MidpointVI,
+)
+from .integrate import (
+    Rollouts as Rollouts,
+)
+from .integrate import (
+    State as State,
+)
+from .integrate import (
+    Trajectory as Trajectory,
+)
+from .integrate import (
+    ensemble as ensemble,
+)
+from .integrate import (
+    rollouts as rollouts,
+)
+from .integrate import (
+    simulate_continuous as simulate_continuous,
+)
+from .mechanics import (
+    Acceleration as Acceleration,
+)
+from .mechanics import (
+    acceleration as acceleration,
+)
+from .mechanics import (
+    acceleration_second as acceleration_second,
+)
+from .mechanics import (
+    consistent_velocity as consistent_velocity,
+)
+from .mechanics import (
+    constraint_hessian as constraint_hessian,
+)
+from .mechanics import (
+    constraint_jacobian as constraint_jacobian,
+)
+from .mechanics import (
+    constraint_third as constraint_third,
+)
+from .mechanics import (
+    constraints as constraints,
+)
+from .mechanics import (
+    equilibrium as equilibrium,
+)
+from .mechanics import (
+    force as force,
+)
+from .mechanics import (
+    force_first as force_first,
+)
+from .mechanics import (
+    force_second as force_second,
+)
+from .mechanics import (
+    frame_hessian as frame_hessian,
+)
+from .mechanics import (
+    frame_jacobian as frame_jacobian,
+)
+from .mechanics import (
+    kinetic_energy as kinetic_energy,
+)
+from .mechanics import (
+    lagrangian as lagrangian,
+)
+from .mechanics import (
+    lagrangian_first as lagrangian_first,
+)
+from .mechanics import (
+    lagrangian_second as lagrangian_second,
+)
+from .mechanics import (
+    lagrangian_third as lagrangian_third,
+)
+from .mechanics import (
+    mass_matrix as mass_matrix,
+)
+from .mechanics import (
+    pose as pose,
+)
+from .mechanics import (
+    poses as poses,
+)
+from .mechanics import (
+    positions as positions,
+)
+from .mechanics import (
+    potential_energy as potential_energy,
+)
+from .mechanics import (
+    potential_gradient as potential_gradient,
+)
+from .mechanics import (
+    satisfy_constraints as satisfy_constraints,
+)
+from .mechanics import (
+    spatial_momentum as spatial_momentum,
+)
+from .mechanics import (
+    twists as twists,
+)
+from .model import (
+    Cam as Cam,
+)
+from .model import (
+    ConfigForce as ConfigForce,
+)
+from .model import (
+    ConfigSpring as ConfigSpring,
+)
+from .model import (
+    Constraint as Constraint,
+)
+from .model import (
+    Damping as Damping,
+)
+from .model import (
+    Distance as Distance,
+)
+from .model import (
+    Element as Element,
+)
+from .model import (
+    Force as Force,
+)
+from .model import (
+    Frame as Frame,
+)
+from .model import (
+    FrameEntry as FrameEntry,
+)
+from .model import (
+    Gravity as Gravity,
+)
+from .model import (
+    Kinematic as Kinematic,
+)
+from .model import (
+    LinearDamper as LinearDamper,
+)
+from .model import (
+    LinearRelation as LinearRelation,
+)
+from .model import (
+    LinearSpring as LinearSpring,
+)
+from .model import (
+    Model as Model,
+)
+from .model import (
+    NonlinearConfigSpring as NonlinearConfigSpring,
+)
+from .model import (
+    PointGravity as PointGravity,
+)
+from .model import (
+    PointOnPlane as PointOnPlane,
+)
+from .model import (
+    PointToPoint as PointToPoint,
+)
+from .model import (
+    Potential as Potential,
+)
+from .model import (
+    Spline as Spline,
+)
+from .model import (
+    Visual as Visual,
+)
+from .model import (
+    Wrench as Wrench,
+)
+from .model import (
+    cylindrical as cylindrical,
+)
+from .model import (
+    free as free,
+)
+from .model import (
+    helical as helical,
+)
+from .model import (
+    planar as planar,
+)
+from .model import (
+    prismatic as prismatic,
+)
+from .model import (
+    revolute as revolute,
+)
+from .model import (
+    rx as rx,
+)
+from .model import (
+    ry as ry,
+)
+from .model import (
+    rz as rz,
+)
+from .model import (
+    se3 as se3,
+)
+from .model import (
+    spherical as spherical,
+)
+from .model import (
+    tx as tx,
+)
+from .model import (
+    ty as ty,
+)
+from .model import (
+    tz as tz,
+)
+from .optimization import (
+    ContinuousSystem as ContinuousSystem,
+)
+from .optimization import (
+    ExpressionCost as ExpressionCost,
+)
+from .optimization import (
+    TerminalCost as TerminalCost,
+)
+from .optimization import (
+    TrackingCost as TrackingCost,
+)
+from .optimization import (
+    continuation as continuation,
+)
+from .optimization import (
+    optimize as optimize,
+)
+from .optimization import (
+    read_motion as read_motion,
+)
+from .symbolic import (
+    Symbolic as Symbolic,
+)
+from .system import (
+    System as System,
+)
+from .viewing import (
+    export_gif as export_gif,
+)
+from .viewing import (
+    export_html as export_html,
+)
+from .viewing import (
+    export_mp4 as export_mp4,
+)
+from .viewing import (
+    plot_trajectory as plot_trajectory,
+)
+from .viewing import (
+    view as view,
+)
+
+__version__: str
