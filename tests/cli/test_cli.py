@@ -252,13 +252,14 @@ def test_errors_are_one_message(capsys, args, code, message):
 
 
 def test_version_and_completion(capsys, monkeypatch, tmp_path):
-    from dalembert.cli import _complete_example, _complete_model
+    from dalembert.cli.examples import complete_example
+    from dalembert.cli.options import complete_model
 
     assert run(capsys, "--version")[1].strip() == f"dalembert {da.__version__}"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "penguin.toml").write_text("")
-    assert _complete_model("pen") == ["pendulum", "penguin.toml"]
-    assert "scissor_lift" in _complete_example("sc")
+    assert complete_model("pen") == ["pendulum", "penguin.toml"]
+    assert "scissor_lift" in complete_example("sc")
 
 
 def test_json_errors(capsys):
@@ -283,7 +284,7 @@ def test_examples(capsys, tmp_path, monkeypatch):
         '(out / "good.png").write_bytes(b"png")\nprint("ten < eleven")\n'
     )
     (folder / "bad.py").write_text('"""A bad one."""\nraise SystemExit(3)\n')
-    monkeypatch.setattr("dalembert.cli.example_files", lambda: sorted(folder.glob("*.py")))
+    monkeypatch.setattr("dalembert.cli.examples.example_files", lambda: sorted(folder.glob("*.py")))
     assert as_json(capsys, "examples", "list") == {"bad": "A bad one.", "good": "A good one."}
     code, out, _ = run(capsys, "examples", "run", "--all", "--out", tmp_path / "o")
     assert code == 1
@@ -311,7 +312,7 @@ def test_installed_command_is_quick():
     code = (
         "import sys\nfrom dalembert.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as e:\n    assert e.code == 0\n"
-        "heavy = {'matplotlib', 'casadi', 'viser', 'scipy'} & set(sys.modules)\nassert not heavy, heavy\n"
+        "heavy = {'matplotlib', 'casadi', 'viser', 'scipy', 'numpy'} & set(sys.modules)\nassert not heavy, heavy\n"
     )
     env = os.environ | {"PYTHONPATH": str(Path(da.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)

@@ -3,10 +3,12 @@
 from .export import export_html
 from .figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables, style
 from .film import export_gif, export_mp4, picture
+from .quantities import Pose
 from .scene import Scene, build_scene, frame_poses, place
 from .viewer import Viewer, view
 
 __all__ = [
+    "Pose",
     "Scene",
     "Viewer",
     "build_scene",

@@ -1,0 +1,104 @@
+"""From results to the user: printed facts, files, pages, a progress bar."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..integrate import Trajectory
+
+
+def print_facts(facts: dict[str, Any], as_json: bool, title: str = "") -> None:
+    """A JSON object (NaN as null), or aligned lines."""
+    if as_json:
+        print(json.dumps(_plain(facts)))
+        return
+    if title:
+        print(title)
+    width = max((len(k) for k in facts), default=0)
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            text = ", ".join(f"{k} = {x:.6g}" for k, x in list(value.items())[:8]) + (" ..." if len(value) > 8 else "")
+        elif isinstance(value, (list, tuple)):
+            if not value:
+                continue
+            text = ", ".join(map(str, value))
+        else:
+            text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        print(f"  {key:<{width}}  {text}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def write_motion(
+    motion: Trajectory,
+    *,
+    plot: Path | None = None,
+    html: Path | None = None,
+    save: Path | None = None,
+    film: Path | None = None,
+    title: str | None = None,
+    show: Sequence[str] | None = None,
+) -> list[str]:
+    """Write what was asked for; returns the names of the files."""
+    if save is not None:
+        make_parent(save)
+        motion.save(save)
+    if plot is not None:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from ..viewing import plot_trajectory
+
+        make_parent(plot)
+        plot_trajectory(motion, title=title, show=show).savefig(plot)
+    if html is not None:
+        from ..viewing import export_html
+
+        make_parent(html)
+        export_html(motion, html, title=title)
+    if film is not None:
+        from ..viewing import export_gif, export_mp4
+
+        make_parent(film)
+        (export_gif if film.suffix == ".gif" else export_mp4)(motion, film)
+    return [str(p) for p in (save, plot, html, film) if p is not None]
+
+
+def make_parent(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def open_page(page: Path) -> None:
+    import webbrowser
+
+    webbrowser.open(page.resolve().as_uri())
+
+
+@contextmanager
+def bar(label: str, total: int, hidden: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr, only where somebody sees it."""
+    if hidden or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda n: progress.advance(task, n)
