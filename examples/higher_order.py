@@ -25,11 +25,11 @@ def main(argv: list[str] | None = None) -> None:
     start = configurations["q0"]
 
     def motion(order: int, dt: float, seconds: float, every: int = 1) -> tuple[da.Trajectory, float]:
-        vi = da.MidpointVI(model, dt)
+        vi = da.MidpointVI(model, dt, order=order)
         state = vi.state(start)
         steps = round(seconds / dt / every) * every
         begun = time.perf_counter()
-        return vi.simulate(state, steps, order=order, every=every), time.perf_counter() - begun
+        return vi.simulate(state, steps, every=every), time.perf_counter() - begun
 
     # errors after half a second, before the motion becomes chaotic
     seconds, lengths = 0.5, (0.05, 0.025, 0.0125, 0.00625, 0.003125)

@@ -175,6 +175,9 @@ from .integrate import (
     Rollouts as Rollouts,
 )
 from .integrate import (
+    Scheme as Scheme,
+)
+from .integrate import (
     State as State,
 )
 from .integrate import (

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import _core
 from .arrays import Array, floats, matrix, whole
 from .errors import ConvergenceError
 from .integrate.midpoint import MidpointVI
@@ -58,6 +60,9 @@ class System:
         uniform = isinstance(vi.dt, float) and np.allclose(np.diff(times), vi.dt, rtol=1e-12, atol=0)
         # equal steps must be equal to the last bit: the predictor and the user rely on it
         self.dt: Array = np.full(len(times) - 1, vi.dt) if uniform else np.diff(times)
+        self.scheme = vi.scheme if uniform else replace(vi.scheme, dt=None)
+        if vi.order != 2:
+            raise NotImplementedError(f"a System of order {vi.order}")
         self.steps = len(times) - 1
         m = self.model
         self.nx = m.nq + m.nd + m.nk
@@ -286,11 +291,33 @@ class System:
             ins[:, m.nu :],
             lam,
             np.zeros(n, dtype=np.int64),
-            alpha=self.vi.alpha,
+            scheme=self.scheme,
         )
 
-    def from_trajectory(self, traj: Trajectory) -> tuple[Array, Array]:
-        """(X (N+1, nx), U (N, nu)) of a trajectory with the same steps."""
+    def from_trajectory(self, traj: Trajectory, *, project: bool = False) -> tuple[Array, Array]:
+        """(X (N+1, nx), U (N, nu)) of a motion of this system, with the same steps.
+
+        A trajectory of another scheme (order, alpha, forcing, lengths of steps) is not a motion of this system: ValueError, unless `project`,
+        which gives the motion that follows it under a regulator of unit weights. One that does not say what made it is checked
+        step by step. `curve` takes any trajectory as it is.
+        """
+        X, U = self.curve(traj)
+        why = self._foreign(traj)
+        if not why and (traj.scheme is None or traj.scheme.forcing is None):
+            why = self._not_a_motion(X, U)
+        if not why:
+            return X, U
+        if not project:
+            raise ValueError(
+                f"the trajectory is not a motion of this system ({self.scheme}): {why}; from_trajectory(..., project=True) gives the "
+                "motion that follows it, curve(...) its states as they are"
+            )
+        A, B = self.linearize_trajectory(X, U)
+        K, *_ = _core.riccati(A, B, np.eye(self.nx), np.eye(self.nu), np.eye(self.nx), self.steps, cost_to_go=False)
+        return self.project(X, U, K)
+
+    def curve(self, traj: Trajectory) -> tuple[Array, Array]:
+        """(X (N+1, nx), U (N, nu)) of any trajectory with as many steps and the same variables, whatever made it."""
         m = self.model
         if not isinstance(traj, Trajectory):
             raise TypeError(f"a Trajectory is needed, not {type(traj).__name__}")
@@ -303,6 +330,31 @@ class System:
         rate = np.diff(traj.q[:, m.nd :], axis=0) / self.dt[:, None] if m.nk else np.zeros((self.steps, 0))
         first = np.zeros((1, m.nk))
         return np.hstack([traj.q, traj.p, np.vstack([first, rate])]), np.hstack([traj.u, traj.rho])
+
+    def _foreign(self, traj: Trajectory) -> str:
+        """Why a trajectory cannot be a motion of this system, from what it says about itself; empty if it can."""
+        made = traj.scheme
+        if not np.allclose(traj.dt, self.dt, rtol=1e-9, atol=1e-9 * float(self.dt.min())):
+            return "its steps have other lengths"
+        if made is None:
+            return ""
+        if made.forcing is not None and not made.same_equations(self.scheme):
+            return f"it was made by {made}"
+        if made.dt is not None and not np.allclose(made.dt, self.dt, rtol=1e-9, atol=0):
+            return f"it was made by {made}, and not every state was kept"
+        return ""
+
+    def _not_a_motion(self, X: Array, U: Array) -> str:
+        """Where a curve leaves the motions of the system: empty if it is one."""
+        for k in range(self.steps):
+            try:
+                gap = self.f(X[k], U[k], k, guess=X[k + 1]) - X[k + 1]
+            except ConvergenceError:
+                return f"it does not say what made it, and step {k} has no solution"
+            if np.abs(gap).max() > 1e-6 * max(1.0, float(np.abs(X[k + 1]).max())):
+                worst = self.x_names[int(np.abs(gap).argmax())]
+                return f"it does not say what made it, and step {k} misses its next state by {np.abs(gap).max():.2g} in '{worst}'"
+        return ""
 
 
 def _not_overflown(z: Any, *results: Array) -> None:

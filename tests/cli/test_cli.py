@@ -85,8 +85,10 @@ def test_every(capsys, tmp_path):
 
 def test_order(capsys, tmp_path):
     as_json(capsys, "simulate", "pendulum", "--q", "theta=1", "--time", 2, "--order", 4, "--save", tmp_path / "a.npz")
-    vi = da.MidpointVI(models.load("pendulum"), 0.01)
-    assert np.array_equal(da.Trajectory.load(tmp_path / "a.npz").q, vi.simulate(vi.state([1.0]), 200, order=4).q)
+    vi = da.MidpointVI(models.load("pendulum"), 0.01, order=4)
+    saved = da.Trajectory.load(tmp_path / "a.npz")
+    assert np.array_equal(saved.q, vi.simulate(vi.state([1.0]), 200).q)
+    assert saved.scheme == vi.scheme
     code, _, err = run(capsys, "simulate", "pendulum", "--order", 3)
     assert code == 1
     assert "order must be 2, 4 or 6" in err

@@ -119,5 +119,5 @@ class StandIn:
     def trajectory(self, X, U):
         return (X, U)
 
-    def from_trajectory(self, traj):
+    def curve(self, traj):
         return traj

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Alpha, Dt, Forcing, Json, ModelFile, Near, Q, Satisfy, Start, U, V, named
+from .options import Alpha, Dt, Forcing, Json, ModelFile, Near, Order, Q, Satisfy, Start, U, V, named
 from .output import print_facts
 from .start import start_of
 
@@ -21,6 +21,7 @@ def linearize(
     u: U = None,
     satisfy: Satisfy = False,
     near: Near = None,
+    order: Order = 2,
     alpha: Alpha = 0.5,
     forcing: Forcing = "split",
     save: Annotated[Path | None, typer.Option("--save", help="Write A, B and the names (.npz).")] = None,
@@ -37,7 +38,7 @@ def linearize(
     from .. import MidpointVI, System, controllable_rank
 
     model, x = start_of(file, start, q, satisfy, near)
-    vi = MidpointVI(model, dt, alpha=alpha, forcing=forcing)
+    vi = MidpointVI(model, dt, order=order, alpha=alpha, forcing=forcing)
     state = vi.state(x, v=named(v, model.variables, "--v") or None)
     A, B = vi.linearize(state, u=named(u, model.inputs, "--u") or None)
     system = System(vi, steps=1)

@@ -28,6 +28,7 @@ ModelFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 Dt = Annotated[float, typer.Option("--dt", help="Step length (s).")]
+Order = Annotated[int, typer.Option("--order", help="2, 4 or 6: steps composed of 1, 5 or 9 midpoint steps.")]
 Alpha = Annotated[
     float, typer.Option("--alpha", help="Where the step evaluates L: 0 start, 1 end, 0.5 (second order) middle.")
 ]

@@ -19,6 +19,7 @@ _PROBLEM = {
         "model",
         "dt",
         "steps",
+        "order",
         "alpha",
         "forcing",
         "reference",
@@ -38,7 +39,7 @@ _PROBLEM = {
 def read_problem(path: str | Path) -> tuple[System, TrackingCost, tuple[Array, Array], dict[str, Any]]:
     """(system, cost, starting motion, options of `optimize`) of a TOML problem file; unknown keys are errors.
 
-    Top level: `model` (file beside the problem, or a shipped name), `dt`, `steps`, optional `alpha`, `forcing`,
+    Top level: `model` (file beside the problem, or a shipped name), `dt`, `steps`, optional `order`, `alpha`, `forcing`,
     `reference` (CSV with a column t and columns named as states or inputs, or a trajectory .npz; interpolated),
     `guess` (trajectory .npz to start from). Tables: `start` (configuration, q, v or p, satisfy), `goal` (constant
     values by name; used where the reference has no column), `weights` (state, input, final; "*" = all others),
@@ -88,7 +89,8 @@ def read_problem(path: str | Path) -> tuple[System, TrackingCost, tuple[Array, A
     begin = table("start")
     model, configurations = load_named(beside(str(data["model"])))
     x = configuration(model, configurations, begin.get("configuration"), begin.get("q", {}), bool(begin.get("satisfy")))
-    vi = MidpointVI(model, float(data["dt"]), alpha=data.get("alpha", 0.5), forcing=data.get("forcing", "split"))
+    scheme = {key: data[key] for key in ("order", "alpha", "forcing") if key in data}
+    vi = MidpointVI(model, float(data["dt"]), **scheme)
     system = System(vi, steps=data["steps"])
     first = system.x(x, v=begin.get("v"), p=begin.get("p"))
 
@@ -108,7 +110,7 @@ def read_problem(path: str | Path) -> tuple[System, TrackingCost, tuple[Array, A
     cost = TrackingCost(goal, Q=weights["state"], R=weights["input"], Qf=weights.get("final"))
 
     if "guess" in data:
-        guess = system.from_trajectory(Trajectory.load(beside(str(data["guess"])), model))
+        guess = system.curve(Trajectory.load(beside(str(data["guess"])), model))
     else:
         still = np.zeros((system.steps, system.nu))
         still[:, model.nu :] = first[model.nd : model.nq]

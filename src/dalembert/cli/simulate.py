@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Alpha, Dt, Forcing, Html, Json, ModelFile, Near, Plot, Q, Satisfy, Save, Start, U, V, named
+from .options import Alpha, Dt, Forcing, Html, Json, ModelFile, Near, Order, Plot, Q, Satisfy, Save, Start, U, V, named
 from .output import print_facts, write_motion
 from .start import read_table, start_of
 
@@ -36,7 +36,7 @@ def simulate(
     near: Near = None,
     alpha: Alpha = 0.5,
     forcing: Forcing = "split",
-    order: Annotated[int, typer.Option("--order", help="2, 4 or 6: steps composed of 1, 5 or 9 midpoint steps.")] = 2,
+    order: Order = 2,
     every: Annotated[int, typer.Option("--every", min=1, help="Keep only each n-th state of a long run.")] = 1,
     plot: Plot = None,
     html: Html = None,
@@ -58,7 +58,7 @@ def simulate(
         if target is not None and target.suffix not in allowed:
             raise typer.BadParameter(f"{target}: the suffix must be one of {', '.join(allowed)}")
     model, x = start_of(file, start, q, satisfy, near)
-    vi = MidpointVI(model, dt, alpha=alpha, forcing=forcing)
+    vi = MidpointVI(model, dt, order=order, alpha=alpha, forcing=forcing)
     velocity = named(v, model.variables, "--v")
     state = vi.state(x, v=velocity or None)
     check_duration(time)
@@ -66,7 +66,7 @@ def simulate(
     forces, rho = inputs_of(model, u, inputs, state, n, dt)
     failure = None
     try:
-        motion, facts = run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, order=order, every=every)
+        motion, facts = run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, every=every)
     except ConvergenceError as error:
         if error.trajectory is None or len(error.trajectory) < 2:
             raise

@@ -56,8 +56,9 @@ class Plan:
     @property
     def trajectory(self) -> Any:
         """The motion as a `Trajectory`."""
-        from ..integrate import Trajectory
+        from ..integrate import Scheme, Trajectory
 
+        even = self.time / len(self.u)
         nd = self.model.nd
         return Trajectory(
             model=self.model,
@@ -68,7 +69,7 @@ class Plan:
             rho=self.q[1:, nd:],
             lam=self.lam,
             iterations=np.zeros(len(self.u), dtype=np.int64),
-            alpha=self.alpha,
+            scheme=Scheme(2, self.alpha, self.forcing, even) if self.method == "dmoc" else None,
         )
 
     def integrator(self) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import floats, matrix
 from .composition import straight
-from .midpoint import MidpointVI
+from .midpoint import MidpointVI, refuse_order
 from .trajectory import State, Trajectory
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Rollouts:
             rho,
             self.lam[i, :n],
             np.zeros(n, dtype=np.int64),
-            alpha=self.vi.alpha,
+            scheme=self.vi.scheme,
         )
 
     def __repr__(self) -> str:
@@ -81,17 +81,17 @@ def rollouts(
     *,
     u: ArrayLike | None = None,
     kinematic: ArrayLike | None = None,
-    order: int = 2,
     threads: int | None = None,
     lanes: bool = True,
     keep: bool = True,
+    order: None = None,
 ) -> Rollouts:
     """Simulate `steps` steps from many starting states `starts` (with as many input sequences) in the core.
 
-    `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `order`: see `MidpointVI.simulate`. `threads`: default all cores.
+    `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores.
     `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
     does not stop the others: see `completed`. `keep=False` stores only the last states (with orders above 2, NaN where
-    a rollout failed after its first step).
+    a rollout failed after its first step). `order` belongs to the integrator: here it is an error.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
@@ -100,7 +100,8 @@ def rollouts(
     >>> batch.q.shape
     (3, 101, 1)
     """
-    model, parts = vi.model, vi._parts(order)
+    refuse_order(order)
+    model, parts = vi.model, vi.parts
     if not len(starts):
         raise ValueError("no starting states")
     checked = [vi._checked(s) for s in starts]

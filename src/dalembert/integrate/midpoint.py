@@ -31,6 +31,7 @@ from ..mechanics import (
 )
 from ..model import Model
 from .composition import composition, straight
+from .scheme import Scheme
 from .trajectory import State, Trajectory
 
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
@@ -39,9 +40,13 @@ FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 class MidpointVI:
     """Generalized midpoint variational integrator of a Model.
 
-    `dt`: step length (s), or an array (N,) of varying steps for `simulate`. `alpha` in [0, 1] (1/2 is second order).
-    `forcing`: "split" or "left". `tolerance`: residual relative to the sizes of p, L_v, dt L_q; at the default, rounding level, energy does
-    not drift in a million steps, and 1e-10 saves up to an iteration.
+    `dt`: step length (s), or an array (N,) of varying steps for `simulate`.
+    `order` 4 or 6: every step is composed of 5 or 9 midpoint steps, so that errors fall with the fourth or sixth power of dt while momenta,
+    energy behaviour and constraints are kept as before. Inputs are held during the whole step; prescribed variables follow straight lines
+    between the values at its ends (in `simulate` also any function of time). `lam` is then that of the last part, as if it had lasted the whole step.
+    `alpha` in [0, 1] (1/2 is second order). `forcing`: "split" or "left"; orders above 2 need alpha = 1/2 and "split".
+    `tolerance`: residual relative to the sizes of p, L_v, dt L_q; at the default, rounding level, energy does not drift in a million
+    steps, and 1e-10 saves up to an iteration. `max_iterations` of Newton's method; `plain` solves dense, as a baseline.
 
     >>> import dalembert as da
     >>> torque = da.ConfigForce("theta", "torque")
@@ -50,6 +55,12 @@ class MidpointVI:
     >>> s = vi.step(vi.state(q=[0.2], p=[0.5]), u=[0.8])
     >>> s.q.round(9), s.p.round(9)
     (array([0.24713619]), array([0.36272388]))
+    >>> ends = {}
+    >>> for order in (2, 4, 6):
+    ...     vi = da.MidpointVI(da.models.n_link(2), dt=0.05, order=order)
+    ...     ends[order] = vi.simulate(vi.state(q=[1.0, 0.5]), time=1.0).q[-1]
+    >>> [f"{abs(ends[order] - ends[6]).max():.0e}" for order in (2, 4)]
+    ['3e-03', '1e-06']
     """
 
     def __init__(
@@ -57,6 +68,7 @@ class MidpointVI:
         model: Model,
         dt: float | ArrayLike,
         *,
+        order: int = 2,
         alpha: float = 0.5,
         forcing: str = "split",
         tolerance: float = 1e-14,
@@ -73,6 +85,9 @@ class MidpointVI:
             raise ValueError(f"alpha must be in [0, 1], not {alpha}")
         if forcing not in FORCING:
             raise ValueError(f"forcing must be 'split' or 'left', not {forcing!r}")
+        parts = composition(order)
+        if len(parts) > 1 and (alpha != 0.5 or forcing != "split"):
+            raise ValueError(f"order {order} needs the symmetric step: alpha = 0.5 and forcing = 'split'")
         if not 0.0 < tolerance < 1e-3:
             raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
         if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 1:
@@ -81,6 +96,8 @@ class MidpointVI:
             raise ValueError("the model has no dynamic variable: there is nothing to integrate")
         self.model = model
         self.dt: float | Array = float(steps) if steps.ndim == 0 else steps
+        self.order = int(order)
+        self.parts = parts  # lengths of the midpoint steps that make a step, in units of it
         self.alpha = float(alpha)
         self.forcing = forcing
         self.tolerance = float(tolerance)
@@ -105,7 +122,13 @@ class MidpointVI:
 
     def __repr__(self) -> str:
         dt = f"{self.dt:g}" if isinstance(self.dt, float) else f"array of {len(self.dt)}"
-        return f"MidpointVI({self.model.name!r}, dt={dt}, alpha={self.alpha:g}, forcing={self.forcing!r})"
+        order = "" if self.order == 2 else f", order={self.order}"
+        return f"MidpointVI({self.model.name!r}, dt={dt}{order}, alpha={self.alpha:g}, forcing={self.forcing!r})"
+
+    @property
+    def scheme(self) -> Scheme:
+        """What its motions are made by: order, alpha, forcing, dt."""
+        return Scheme(self.order, self.alpha, self.forcing, self.dt if isinstance(self.dt, float) else None)
 
     # ---- states
 
@@ -132,6 +155,8 @@ class MidpointVI:
         if check:
             self._check_constraints(x, "q")
         if q0 is not None:
+            if self.order != 2:
+                raise ValueError(f"two configurations begin a motion of order 2, not {self.order}: give v or p")
             before = vector(q0, model.variables, "q0")
             if check:
                 self._check_constraints(before, "q0")
@@ -216,10 +241,27 @@ class MidpointVI:
         y = q.copy() if guess is None else vector(guess, model.variables, "guess").copy()
         y[model.nd :] = q[model.nd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
         lam0 = np.ascontiguousarray(state.lam, dtype=float)
-        new_q, new_p, lam, _, status, error = self._core.step(self.options, h, q, p, x, y, lam0)
+        new_q, new_p, lam, _, status, error = self._solve(h, q, p, x, y, lam0)
         if status:
             self._fail(status, error, 0, state.t, state, None)
         return State(state.t + h, new_q, new_p, lam)
+
+    def _solve(
+        self, h: float, q: Array, p: Array, u: Array, y: Array, lam: Array, way: Array | None = None
+    ) -> tuple[Array, Array, Array, int, int, float]:
+        """One step of length h: (q', p', lam, iterations, status, residual). `y` (nq,) guesses q' and ends with the prescribed values;
+        `way` (s, nk) gives these after every part of the step, if they do not follow straight lines."""
+        if len(self.parts) == 1:
+            return self._core.step(self.options, h, q, p, u, y, lam)  # type: ignore[no-any-return]
+        if way is None:
+            way = straight(q[self.model.nd :], y[None, self.model.nd :], self.parts)[0]
+        held = np.tile(u, (len(self.parts), 1))
+        qs, ps, last, count, _, status, error, halted = self._core.simulate(
+            self.options, q, p, h * self.parts, held, way, len(self.parts)
+        )
+        if halted:
+            raise KeyboardInterrupt
+        return qs[-1], ps[-1], last[-1] / self.parts[-1], int(count[-1]), status, error
 
     def _checked(self, state: State) -> tuple[Array, Array]:
         if not isinstance(state, State):
@@ -235,30 +277,28 @@ class MidpointVI:
         time: float | None = None,
         u: Any = None,
         kinematic: Any = None,
-        order: int = 2,
         every: int = 1,
         progress: bool = False,
+        order: None = None,
     ) -> Trajectory:
         """Simulate `steps` steps (or for `time` seconds) from a state.
 
         `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u or (u, kinematic).
         `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
         With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step.
-        `order` 4 or 6: every step is composed of 5 or 9 midpoint steps, so that errors fall with the fourth or sixth power of dt while momenta,
-        energy behaviour and constraints are kept as before. Inputs are held during the whole step; prescribed variables follow rho(t), or
-        straight lines between the rows of an array. `lam` is then that of the last part, as if it had lasted the whole step.
-        `every` stores only each n-th state; `progress` shows a bar in a terminal.
+        Where the order is above 2, prescribed variables follow rho(t) also within a step, or straight lines between the rows of an array.
+        `every` stores only each n-th state; `progress` shows a bar in a terminal. `order` belongs to the integrator: here it is an error.
         Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
 
         >>> import dalembert as da
         >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.05)
-        >>> start = vi.state(q=[1.0, 0.5])
-        >>> exact = vi.simulate(start, time=1.0, order=6).q[-1]
-        >>> [f"{abs(vi.simulate(start, time=1.0, order=n).q[-1] - exact).max():.0e}" for n in (2, 4)]
-        ['3e-03', '1e-06']
+        >>> vi.simulate(vi.state(q=[1.0, 0.5]), time=1.0)
+        Trajectory of 'n_link_2': 20 steps of order 2, dt = 0.05; t = 0 ... 1
+          link-0            1 ... -0.283583   in [-0.283583, 1]
+          link-1            0.5 ... -0.0403831   in [-0.0403831, 0.604267]
         """
-        model = self.model
-        parts = self._parts(order)
+        refuse_order(order)
+        model, parts = self.model, self.parts
         q, p = self._checked(start)
         dt = self._steps(steps, time)
         n = len(dt)
@@ -267,7 +307,7 @@ class MidpointVI:
         every = int(every)
         t = self._times(start.t, dt)
         if callable(u) and _takes_state(u):
-            return self._with_policy(start, dt, t, u, kinematic, every, parts)
+            return self._with_policy(start, dt, t, u, kinematic, every)
         inputs = _series(u, t[:-1], n, model.nu, "u")
         path = _path(kinematic, q[model.nd :], t, parts, model.nk)
         stages = len(parts)
@@ -300,23 +340,20 @@ class MidpointVI:
             lam[:rows] if stages == 1 else lam[:rows] / parts[-1],
             its[:rows].astype(np.int64),
             bool(stop),
-            self.alpha,
+            self._thinned(every),
         )
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
         return traj
 
+    def _thinned(self, every: int) -> Scheme | None:
+        """The scheme of a motion of which each n-th state is kept: without dt its steps could not be told from whole ones."""
+        return None if every > 1 and not isinstance(self.dt, float) else self.scheme
+
     def _times(self, start: float, dt: Array) -> Array:
         """Times (N+1,) of the steps dt (N,); multiples of an even step, whose rounding does not add up."""
         even = isinstance(self.dt, float)
         return start + (self.dt * np.arange(len(dt) + 1.0) if even else np.concatenate([[0.0], np.cumsum(dt)]))
-
-    def _parts(self, order: int) -> Array:
-        """Parts of a step of this order."""
-        parts = composition(order)
-        if len(parts) > 1 and (self.alpha != 0.5 or self.forcing != "split"):
-            raise ValueError(f"order {order} needs the symmetric step: alpha = 0.5 and forcing = 'split'")
-        return parts
 
     def _steps(self, steps: int | None, time: float | None) -> Array:
         if not isinstance(self.dt, float):
@@ -338,11 +375,9 @@ class MidpointVI:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
         return np.full(whole(steps, "steps"), self.dt)
 
-    def _with_policy(
-        self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int, parts: Array
-    ) -> Trajectory:
+    def _with_policy(self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int) -> Trajectory:
         """The policy is called once per step; everything else is one call of the core."""
-        model, n, nd = self.model, len(dt), self.model.nd
+        model, n, nd, parts = self.model, len(dt), self.model.nd, self.parts
         if every != 1:
             raise ValueError("every= is for rollouts with input arrays, not for policies")
         path = _path(kinematic, start.q[nd:], t, parts, model.nk)
@@ -353,7 +388,7 @@ class MidpointVI:
 
         def so_far(k: int) -> Trajectory:
             return Trajectory(
-                model, t[: k + 1], q[: k + 1], p[: k + 1], u[:k], rho[:k], lam[:k], its[:k], stop, self.alpha
+                model, t[: k + 1], q[: k + 1], p[: k + 1], u[:k], rho[:k], lam[:k], its[:k], stop, self.scheme
             )
 
         try:
@@ -369,20 +404,11 @@ class MidpointVI:
                     )
                     way = straight(q[k, nd:], end[None], parts)[0]
                 rho[k] = way[-1]
-                if len(parts) == 1:
-                    y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
-                    y[nd:] = rho[k]
-                    q[k + 1], p[k + 1], lam[k], its[k], status, error = self._core.step(
-                        self.options, dt[k], q[k], p[k], u[k], y, state.lam
-                    )
-                else:
-                    held = np.tile(u[k], (len(parts), 1))
-                    qs, ps, last, count, _, status, error, halted = self._core.simulate(
-                        self.options, q[k], p[k], dt[k] * parts, held, way, len(parts)
-                    )
-                    if halted:
-                        raise KeyboardInterrupt
-                    q[k + 1], p[k + 1], lam[k], its[k] = qs[-1], ps[-1], last[-1] / parts[-1], count[-1]
+                y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
+                y[nd:] = rho[k]
+                q[k + 1], p[k + 1], lam[k], its[k], status, error = self._solve(
+                    dt[k], q[k], p[k], u[k], y, state.lam, way
+                )
                 if status:
                     self._fail(status, error, k, float(t[k]), state, so_far(k))
                 state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k])
@@ -458,6 +484,12 @@ class MidpointVI:
         x = vector(u, self.model.inputs, "u")
         newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
         return {"newton": newton, "constraints": constraint}
+
+
+def refuse_order(order: Any) -> None:
+    """Say where the order belongs."""
+    if order is not None:
+        raise TypeError(f"order belongs to the integrator: MidpointVI(model, dt, order={order!r})")
 
 
 @contextmanager

@@ -5,18 +5,16 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import floats, nearest
 from ..model import Model
-
-if TYPE_CHECKING:
-    from .midpoint import MidpointVI
+from .scheme import Scheme
 
 Array = NDArray[np.float64]
 
@@ -46,7 +44,7 @@ class Trajectory:
 
     `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd); per step `u` (N, nu), `rho` (N, nk: next kinematic values), `lam` (N, nc), `iterations` (N,).
     `trajectory["theta"]` is the column of a variable (or of an input); slices give shorter trajectories; `len` counts instants.
-    `interrupted` is True when Ctrl-C ended it early.
+    `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
     """
 
     model: Model
@@ -58,7 +56,7 @@ class Trajectory:
     lam: Array
     iterations: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     interrupted: bool = False
-    alpha: float = 0.5
+    scheme: Scheme | None = None
 
     @property
     def steps(self) -> int:
@@ -126,8 +124,10 @@ class Trajectory:
     def __repr__(self) -> str:
         m = self.model
         span = f"t = {self.t[0]:g} ... {self.t[-1]:g}" if len(self.t) else "empty"
+        made = f" of {self.scheme}" if self.scheme is not None else ""
         lines = [
-            f"Trajectory of {m.name!r}: {self.steps} steps, {span}" + (" (interrupted)" if self.interrupted else "")
+            f"Trajectory of {m.name!r}: {self.steps} steps{made}; {span}"
+            + (" (interrupted)" if self.interrupted else "")
         ]
         for i, name in enumerate(m.variables[:12]):
             x = self.q[:, i]
@@ -149,7 +149,8 @@ class Trajectory:
         """Energy at the midpoint of every step with the step's velocity (N,): what the papers plot."""
         from ..mechanics import core
 
-        q = (1 - self.alpha) * self.q[:-1] + self.alpha * self.q[1:]
+        alpha = 0.5 if self.scheme is None else self.scheme.alpha
+        q = (1 - alpha) * self.q[:-1] + alpha * self.q[1:]
         v = np.diff(self.q, axis=0) / self.dt[:, None]
         t, u = core(self.model).energy(np.ascontiguousarray(q), np.ascontiguousarray(v))
         return t + u  # type: ignore[no-any-return]
@@ -210,7 +211,8 @@ class Trajectory:
         from ..formats import dumps
 
         arrays = {k: getattr(self, k) for k in ("t", "q", "p", "u", "rho", "lam", "iterations")}
-        meta = json.dumps({"alpha": self.alpha, "interrupted": self.interrupted})
+        scheme = None if self.scheme is None else asdict(self.scheme)
+        meta = json.dumps({"scheme": scheme, "interrupted": self.interrupted})
         np.savez_compressed(path, model=np.array(dumps(self.model, "json")), meta=np.array(meta), **arrays)
 
     @staticmethod
@@ -227,7 +229,14 @@ class Trajectory:
             meta = json.loads(str(data["meta"]))
         if arrays["q"].shape[1:] != (found.nq,):
             raise ValueError(f"{path}: {arrays['q'].shape[1]} variables in the file, {found.nq} in the model")
-        return Trajectory(found, **arrays, **meta)
+        return Trajectory(found, **arrays, interrupted=bool(meta["interrupted"]), scheme=_scheme(meta))
+
+
+def _scheme(meta: dict[str, Any]) -> Scheme | None:
+    """The scheme that a file records; files of version 0.1 know alpha only, which with another value than 1/2 means order 2."""
+    if "scheme" not in meta:
+        return None if meta.get("alpha", 0.5) == 0.5 else Scheme(2, meta["alpha"], None)
+    return None if meta["scheme"] is None else Scheme(**meta["scheme"])
 
 
 def _load_csv(path: Path, model: Model | None) -> Trajectory:
@@ -268,10 +277,3 @@ def _load_csv(path: Path, model: Model | None) -> Trajectory:
         np.zeros((steps, model.nc)),
         np.zeros(steps, dtype=np.int64),
     )
-
-
-def from_arrays(
-    vi: MidpointVI, t: Array, q: Array, p: Array, u: Array, rho: Array, lam: Array, **rest: Any
-) -> Trajectory:
-    """Trajectory of an integrator's arrays, with its alpha."""
-    return Trajectory(vi.model, t, q, p, u, rho, lam, alpha=vi.alpha, **rest)

@@ -61,7 +61,7 @@ def continuation(
 
 
 def _pair(system: Any, start: Any) -> tuple[Array, Array]:
-    return (start[0], start[1]) if isinstance(start, (tuple, list)) else system.from_trajectory(start)
+    return (start[0], start[1]) if isinstance(start, (tuple, list)) else system.curve(start)
 
 
 def convert(source: Any, X: Any, U: Any, target: Any) -> tuple[Array, Array]:

@@ -73,7 +73,7 @@ class ContinuousSystem:
         self.cost_system = SimpleNamespace(
             model=model, nx=self.nx, nu=self.nu, x_names=self.x_names, u_names=self.u_names, steps=self.steps + 1,
             t=np.append(self.t, self.t[-1]), dt=np.append(self.dt, 0.0), nodes=True,
-            from_trajectory=self.from_trajectory,
+            curve=self.curve,
         )  # fmt: skip
 
     # ---- the dynamics
@@ -251,7 +251,7 @@ class ContinuousSystem:
         nq = self.model.nq
         return SimpleNamespace(model=self.model, t=self.t, q=X[:, :nq], v=X[:, nq:], u=U)
 
-    def from_trajectory(self, trajectory: Any) -> tuple[Array, Array]:
+    def curve(self, trajectory: Any) -> tuple[Array, Array]:
         """States and inputs at the nodes from a Trajectory: q by interpolation, v as the slope of a cubic spline."""
         from scipy.interpolate import CubicSpline
 

@@ -256,7 +256,7 @@ def _reference(reference: Any, system: Any) -> tuple[Array, Array]:
         x = {k: v for k, v in reference.items() if k == "*" or k in system.x_names}
         u = {k: v for k, v in reference.items() if k not in x}
         return _from_names(x, system.x_names, N + 1, "reference"), _from_names(u, system.u_names, N, "reference")
-    X, U = reference if isinstance(reference, (tuple, list)) else system.from_trajectory(reference)
+    X, U = reference if isinstance(reference, (tuple, list)) else system.curve(reference)
     if getattr(system, "nodes", False):  # continuous time: the final state appears once more
         X = np.vstack([X, np.asarray(X)[-1:]])
     return (

@@ -379,7 +379,7 @@ def _start(system: Any, start: Any) -> tuple[Array, Array, tuple[Iteration, ...]
             raise ValueError("start must be a Trajectory, a pair (X, U) or the path of a checkpoint")
         X, U = start
     else:
-        X, U = system.from_trajectory(start)
+        X, U = system.curve(start)  # what is no motion is projected
     nodes = getattr(system, "input_nodes", system.steps)
     X = _finite(X, (system.steps + 1, system.nx), "start X", system.x_names)
     U = _finite(U, (nodes, system.nu), "start U", system.u_names)
