@@ -5,10 +5,13 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,7 +43,7 @@ template <class Core> void bind_ekf(nanobind::module_& m) {
         EkfProblem e;
         e.model = &M;
         e.alpha = o.alpha; e.minus = o.minus; e.plus = o.plus;
-        e.tolerance = o.tolerance; e.h_tolerance = o.h_tolerance; e.max_iterations = o.max_iterations;
+        e.tolerance = o.tolerance; e.h_tolerance = o.h_tolerance; e.max_iterations = o.max_iterations; e.parts = o.parts;
         e.euler = euler; e.nominal = nominal;
         e.steps = static_cast<int>(N); e.trials = static_cast<int>(trials); e.nz = static_cast<int>(nz);
         e.dt = dt.data();
@@ -71,14 +74,17 @@ template <class Core> void bind_ekf(nanobind::module_& m) {
           {
             nb::gil_scoped_release release;
             std::vector<std::thread> others;
+            std::atomic<bool> enough{true};
             for (std::size_t t = 0; t < crew; ++t) {
               const std::size_t a = first + t * block, b = a + block < trials ? a + block : trials;
               if (a >= trials) break;
               const bool last = t + 1 == crew || b == trials;
-              if (last) table.ekf(e, static_cast<int>(a), static_cast<int>(b));
-              else others.emplace_back([&table, &e, a, b] { table.ekf(e, static_cast<int>(a), static_cast<int>(b)); });
+              auto run = [&table, &e, &enough, a, b] { if (!table.ekf(e, static_cast<int>(a), static_cast<int>(b))) enough = false; };
+              if (last) { run(); continue; }
+              try { others.emplace_back(run); } catch (const std::system_error&) { run(); }  // no further thread to be had
             }
             for (auto& t : others) t.join();
+            if (!enough) throw std::bad_alloc();
           }
           if (PyErr_CheckSignals() != 0) throw nb::python_error();
         }

@@ -11,12 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -80,7 +82,9 @@ class Core {
       auto& list = pool_.free[lanes];
       if (!list.empty()) { Scratch* s = list.back(); list.pop_back(); return s; }
     }
-    return table_.make(M, true, lanes);
+    Scratch* s = table_.make(M, true, lanes);
+    if (!s) throw std::bad_alloc();
+    return s;
   }
   void give(Scratch* s, bool lanes) {
     std::lock_guard<std::mutex> lock(pool_.mutex);
@@ -220,6 +224,12 @@ class Core {
   }
 };
 
+// the end of a step, which the kernels of composed steps solve again
+struct End {
+  std::vector<double> y, lam;
+  End(const Array& y0, const Array& lam0) : y(y0.data(), y0.data() + y0.size()), lam(lam0.data(), lam0.data() + lam0.size()) { y.push_back(0); lam.push_back(0); }
+};
+
 struct Lease {
   Core& core;
   bool lanes;
@@ -229,14 +239,72 @@ struct Lease {
   operator Scratch*() const { return s; }
 };
 
-// run body(first, last) over [0, n) on threads; body returns false to report failure
+bool interrupted() {  // with the GIL held
+  if (PyErr_CheckSignals() != 0) { PyErr_Clear(); return true; }
+  return false;
+}
+
+// body(i) for i in [0, n), on threads, while this thread watches for Ctrl-C, which sets `stop`: no further i is begun then, and a body may look at it.
+// Fewer threads where no more can be started; what a body throws comes out here. Called with the GIL held, which the bodies do not have.
+template <class F> void watched(int n, int threads, volatile bool& stop, F body) {
+  std::atomic<int> next{0}, running{0};
+  std::exception_ptr error;
+  std::mutex mutex;
+  auto work = [&] {
+    try {
+      for (int i; !stop && (i = next++) < n;) body(i);
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!error) error = std::current_exception();
+      stop = true;
+    }
+    --running;
+  };
+  threads = std::max(1, std::min(threads, n));
+  std::vector<std::thread> crew;
+  nb::gil_scoped_release nogil;
+  for (int t = 0; t < threads; ++t) {
+    ++running;
+    try {
+      crew.emplace_back(work);
+    } catch (const std::system_error&) {  // no further thread to be had: those that run do the work
+      --running;
+      break;
+    }
+  }
+  if (crew.empty()) { ++running; work(); }
+  for (int naps = 0; running > 0; ++naps) {
+    std::this_thread::sleep_for(std::chrono::microseconds(naps < 50 ? 20 : 2000));
+    if (naps % 50 == 49) {
+      nb::gil_scoped_acquire gil;
+      if (interrupted()) stop = true;
+    }
+  }
+  for (auto& t : crew) t.join();
+  if (error) { nb::gil_scoped_acquire gil; std::rethrow_exception(error); }
+}
+
+// body(first, last) over equal shares of [0, n) on threads
 template <class F> void parallel(int n, int threads, F body) {
-  threads = threads < 1 ? 1 : threads;
-  if (threads > n) threads = n < 1 ? 1 : n;
+  threads = std::max(1, std::min(threads, n));
   if (threads == 1) { body(0, n, 0); return; }
   std::vector<std::thread> crew;
-  for (int t = 0; t < threads; ++t) crew.emplace_back([&, t] { body(int(int64_t(n) * t / threads), int(int64_t(n) * (t + 1) / threads), t); });
+  std::exception_ptr error;
+  std::mutex mutex;
+  auto share = [&](int t) {
+    try {
+      body(int(int64_t(n) * t / threads), int(int64_t(n) * (t + 1) / threads), t);
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  for (int t = 1; t < threads; ++t) {
+    try { crew.emplace_back(share, t); } catch (const std::system_error&) { share(t); }
+  }
+  share(0);
   for (auto& t : crew) t.join();
+  if (error) std::rethrow_exception(error);
 }
 
 struct Sizes {
@@ -244,90 +312,54 @@ struct Sizes {
   explicit Sizes(const ModelData& M) : nq(M.nq), nd(M.nd), nk(M.nk), nu(M.nu), nc(M.nc), nx(M.nq + M.nd + M.nk), nU(M.nu + M.nk), nw(M.nq + M.nd + M.nu + M.nk) {}
 };
 
-bool interrupted() {  // with the GIL held
-  if (PyErr_CheckSignals() != 0) { PyErr_Clear(); return true; }
-  return false;
-}
-
 double cpu_seconds() {  // of this thread: a busy machine must not spoil a timing
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// ---- a rollout in blocks, so that Ctrl-C is seen and only every n-th state is stored
+// prescribed values of `count` runs: at the ends of the steps, or of all their parts. Sets `by_part`.
+const double* path(const OptArray& Rho, size_t count, size_t steps, size_t nk, const Options& o, bool* by_part) {
+  *by_part = Rho && o.parts->count > 1 && Rho->size() == count * steps * o.parts->count * nk && nk * steps > 0;
+  return sized(Rho, count * steps * (*by_part ? o.parts->count : 1) * nk, "kinematic");
+}
+
+// ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored
 nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U, const OptArray& Rho, int every, const nb::object& progress) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
   if (every < 1 || steps % every) throw nb::value_error("the number of steps must be a multiple of `every`");
   sized(q0, z.nq, "q"); sized(p0, z.nd, "p");
-  const double *u = sized(U, size_t(steps) * z.nu, "u"), *rho = sized(Rho, size_t(steps) * z.nk, "kinematic");
   size_t rows = steps / every;
-  double *Q, *P, *L;
-  nb::object aq = make_array({rows + 1, z.nq}, &Q), ap = make_array({rows + 1, z.nd}, &P), al = make_array({rows, z.nc}, &L);
-  double* I;
-  nb::object ai = make_array({rows}, &I);
+  double *Q, *P, *L, *I;
+  nb::object aq = make_array({rows + 1, z.nq}, &Q), ap = make_array({rows + 1, z.nd}, &P), al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I);
   std::memcpy(Q, q0.data(), z.nq * sizeof(double));
   std::memcpy(P, p0.data(), z.nd * sizeof(double));
+  std::vector<int> its(rows + 1);
+  Rollout r{steps, dt.data(), sized(U, size_t(steps) * z.nu, "u"), nullptr, Q, P, L, its.data(), every};
+  r.Rho = path(Rho, 1, steps, z.nk, o, &r.rho_by_part);
   RolloutStatus st;
   bool stop = false;
-  int done = 0;
+  int done = 0, block = 64;
   {
     Lease s(core);
-    const KernelTable& k = core.table();
-    if (every == 1) {
-      std::vector<int> its(steps + 1);
-      Rollout r{steps, dt.data(), u, rho, Q, P, L, its.data()};
-      int block = 64;
-      while (done < steps && !stop && st.status == 0) {
-        auto t0 = std::chrono::steady_clock::now();
-        int to = done + block < steps ? done + block : steps;
-        {
-          nb::gil_scoped_release nogil;
-          st = k.rollout(s, o, r, done, to, done > 0);
-        }
-        done = st.steps;
-        double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-        if (sec < 0.02 && block < (1 << 24)) block *= 2;
-        if (sec > 0.1 && block > 1) block /= 2;
-        if (!progress.is_none()) progress(done);
-        stop = interrupted();
+    while (done < steps && !stop && st.status == 0) {
+      auto t0 = std::chrono::steady_clock::now();
+      int to = done + block < steps ? done + block : steps;
+      {
+        nb::gil_scoped_release nogil;
+        st = core.table().rollout(s, o, r, done, to, done > 0);
       }
-      for (int i = 0; i < done; ++i) I[i] = its[i];
-    } else {
-      // a moving window of 3 + block rows keeps the history that the predictor needs
-      int block = every * (1 + 512 / every);
-      std::vector<double> q((4 + block) * z.nq), p((4 + block) * z.nd), l((4 + block) * z.nc);
-      std::vector<int> its(4 + block);
-      int base = 0;  // window row of step `done`
-      std::memcpy(q.data(), Q, z.nq * sizeof(double));
-      std::memcpy(p.data(), P, z.nd * sizeof(double));
-      while (done < steps && !stop && st.status == 0) {
-        int n = done + block < steps ? block : steps - done, shift = done - base;
-        Rollout r{steps, dt.data() + shift, u ? u + shift * z.nu : nullptr, rho ? rho + shift * z.nk : nullptr, q.data(), p.data(), l.data(), its.data()};
-        {
-          nb::gil_scoped_release nogil;
-          st = k.rollout(s, o, r, base, base + n, done > 0);
-        }
-        for (int i = base + 1; i <= st.steps; ++i) {
-          int g = shift + i;
-          if (g % every) continue;
-          std::memcpy(Q + size_t(g / every) * z.nq, &q[i * z.nq], z.nq * sizeof(double));
-          std::memcpy(P + size_t(g / every) * z.nd, &p[i * z.nd], z.nd * sizeof(double));
-          if (z.nc) std::memcpy(L + size_t(g / every - 1) * z.nc, &l[(i - 1) * z.nc], z.nc * sizeof(double));
-          I[g / every - 1] = its[i - 1];
-        }
-        done = shift + st.steps;
-        int keep = st.steps < 3 ? st.steps : 3, first = st.steps - keep;
-        std::memmove(q.data(), &q[first * z.nq], (keep + 1) * z.nq * sizeof(double));
-        std::memmove(p.data(), &p[first * z.nd], (keep + 1) * z.nd * sizeof(double));
-        base = keep;
-        if (!progress.is_none()) progress(done);
-        stop = interrupted();
-      }
+      done = st.steps;
+      double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
+      if (sec < 0.02 && block < (1 << 24)) block *= 2;
+      if (sec > 0.1 && block > 1) block /= 2;
+      if (!progress.is_none()) progress(done);
+      stop = interrupted();
     }
   }
+  for (size_t i = 0; i < rows; ++i) I[i] = its[i];
   return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop);
 }
 
@@ -338,56 +370,34 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
   size_t count = z.nq ? q0.size() / z.nq : 0;
   int steps = int(dt.size());
   sized(q0, count * z.nq, "q"); sized(p0, count * z.nd, "p");
-  const double *u = sized(U, (shared_u ? 1 : count) * steps * z.nu, "u"), *rho = sized(Rho, (shared_rho ? 1 : count) * steps * z.nk, "kinematic");
-  size_t rows = keep ? steps + 1 : 1;
+  bool by_part;
+  const double *u = sized(U, (shared_u ? 1 : count) * steps * z.nu, "u"), *rho = path(Rho, shared_rho ? 1 : count, steps, z.nk, o, &by_part);
+  size_t rows = keep ? steps + 1 : 1, rho_rows = size_t(steps) * (by_part ? o.parts->count : 1);
   double *Q, *P, *L;
   nb::object aq = make_array({count, rows, z.nq}, &Q), ap = make_array({count, rows, z.nd}, &P), al = make_array({count, keep ? size_t(steps) : 0, z.nc}, &L);
   std::vector<RolloutStatus> status(count);
-  std::atomic<bool> finished{false};
   volatile bool stop = false;
   const KernelTable& k = core.table();
-  int width = lanes ? k.width : 1;
-  {
-    nb::gil_scoped_release nogil;
-    int groups = int((count + width - 1) / width);
-    auto run = [&](int g0, int g1, int) {
-      Scratch* s = core.take(lanes);
-      std::vector<double> q, p;
-      if (!keep) { q.resize(size_t(steps + 1) * z.nq * width); p.resize(size_t(steps + 1) * z.nd * width); }
-      for (int g = g0; g < g1 && !stop; ++g) {
-        Rollout r[8];
-        int n = 0;
-        for (; n < width && size_t(g) * width + n < count; ++n) {
-          size_t c = size_t(g) * width + n;
-          double* qn = keep ? Q + c * rows * z.nq : q.data() + n * size_t(steps + 1) * z.nq;
-          double* pn = keep ? P + c * rows * z.nd : p.data() + n * size_t(steps + 1) * z.nd;
-          std::memcpy(qn, q0.data() + c * z.nq, z.nq * sizeof(double));
-          std::memcpy(pn, p0.data() + c * z.nd, z.nd * sizeof(double));
-          r[n] = Rollout{steps, dt.data(), u ? u + (shared_u ? 0 : c) * steps * z.nu : nullptr, rho ? rho + (shared_rho ? 0 : c) * steps * z.nk : nullptr, qn, pn, keep ? L + c * steps * z.nc : nullptr, nullptr};
-        }
-        RolloutStatus* st = &status[size_t(g) * width];
-        if (lanes) k.rollout_lanes(s, o, r, n, 0, steps, st, &stop);
-        else st[0] = k.rollout(s, o, r[0], 0, steps, false);
-        if (!keep)
-          for (int i = 0; i < n; ++i) {
-            size_t c = size_t(g) * width + i;
-            std::memcpy(Q + c * z.nq, r[i].Q + size_t(st[i].steps) * z.nq, z.nq * sizeof(double));
-            std::memcpy(P + c * z.nd, r[i].P + size_t(st[i].steps) * z.nd, z.nd * sizeof(double));
-          }
-      }
-      core.give(s, lanes);
-    };
-    std::thread boss([&] { parallel(groups, threads, run); finished = true; });
-    int naps = 0;
-    while (!finished) {
-      std::this_thread::sleep_for(std::chrono::microseconds(naps < 50 ? 20 : 2000));
-      if (++naps % 50 == 0) {
-        nb::gil_scoped_acquire gil;
-        if (interrupted()) stop = true;
-      }
-    }
-    boss.join();
+  size_t width = lanes ? k.width : 1;
+  for (size_t c = 0; c < count; ++c) {
+    std::memcpy(Q + c * rows * z.nq, q0.data() + c * z.nq, z.nq * sizeof(double));
+    std::memcpy(P + c * rows * z.nd, p0.data() + c * z.nd, z.nd * sizeof(double));
   }
+  watched(int((count + width - 1) / width), threads, stop, [&](int g) {
+    Lease s(core, lanes);
+    Rollout r[8];
+    int n = 0;
+    for (; n < int(width) && size_t(g) * width + n < count; ++n) {
+      size_t c = size_t(g) * width + n;
+      r[n] = Rollout{steps, dt.data(), u ? u + (shared_u ? 0 : c) * steps * z.nu : nullptr, rho ? rho + (shared_rho ? 0 : c) * rho_rows * z.nk : nullptr,
+                     Q + c * rows * z.nq, P + c * rows * z.nd, keep ? L + c * steps * z.nc : nullptr, nullptr, keep ? 1 : 0, by_part};
+    }
+    RolloutStatus* st = &status[size_t(g) * width];
+    if (lanes) { k.rollout_lanes(s, o, r, n, 0, steps, st, &stop); return; }
+    constexpr int block = 256;
+    for (int from = 0; from < steps && !stop && st->status == 0; from += block)
+      *st = k.rollout(s, o, r[0], from, from + block < steps ? from + block : steps, from > 0);
+  });
   nb::list done, codes;
   for (const RolloutStatus& st : status) { done.append(st.steps); codes.append(st.status); }
   return nb::make_tuple(aq, ap, al, done, codes, bool(stop));
@@ -444,21 +454,17 @@ nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, con
     nb::gil_scoped_release nogil;
     const KernelTable& k = core.table();
     parallel(steps, threads, [&](int a, int b, int) {
-      Scratch* s = core.take(false);
-      std::vector<double> y(z.nq + 1), lam(z.nc + 1), pn(z.nd + 1);
+      Lease s(core);
+      std::vector<double> y(z.nq + 1), lam(z.nc + 1);
       for (int i = a; i < b && i < bad; ++i) {
         const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU;
         std::memcpy(y.data(), x + z.nx, z.nd * sizeof(double));
         std::memcpy(y.data() + z.nd, u + z.nu, z.nk * sizeof(double));
         if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
         else if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);  // no step's end may depend on the steps before it
-        int its;
-        double err;
-        int st = k.step(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pn.data(), &its, &err);
-        if (st == 0 && !k.linearize(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), true, A + i * z.nx * z.nx, B + i * z.nx * z.nU)) st = 3;
+        int st = k.linearize(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, A + i * z.nx * z.nx, B + i * z.nx * z.nU);
         if (st) { int seen = bad; while (i < seen && !bad.compare_exchange_weak(seen, i)) {} code = st; break; }
       }
-      core.give(s, false);
     });
   }
   return nb::make_tuple(aa, ab, int(bad), int(code));
@@ -476,8 +482,8 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
     nb::gil_scoped_release nogil;
     const KernelTable& k = core.table();
     parallel(steps, threads, [&](int a, int b, int) {
-      Scratch* s = core.take(false);
-      std::vector<double> y(z.nq + 1), lam(z.nc + 1), pn(z.nd + 1), zc(2 * z.nd + z.nc + 1), H(z.nw * z.nw + 1);
+      Lease s(core);
+      std::vector<double> y(z.nq + 1), lam(z.nc + 1), zc(2 * z.nd + z.nc + 1), H(z.nw * z.nw + 1);
       for (int i = a; i < b && i < bad; ++i) {
         const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU, *c = Zc.data() + i * z.nx;
         std::memcpy(y.data(), x + z.nx, z.nd * sizeof(double));
@@ -485,10 +491,7 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
         std::memcpy(zc.data(), c, z.nd * sizeof(double));
         std::memcpy(zc.data() + z.nd, c + z.nq, z.nd * sizeof(double));
         if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);
-        int its;
-        double err;
-        int st = k.step(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pn.data(), &its, &err);
-        if (st == 0 && !k.second_order(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), true, 1, zc.data(), H.data())) st = 3;
+        int st = k.second_order(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, 1, zc.data(), H.data());
         if (st) { int seen = bad; while (i < seen && !bad.compare_exchange_weak(seen, i)) {} code = st; break; }
         size_t ns = z.nq + z.nd;
         for (size_t r = 0; r < ns; ++r) {
@@ -497,16 +500,17 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
         }
         for (size_t r = 0; r < z.nU; ++r) std::memcpy(uu + (i * z.nU + r) * z.nU, &H[(ns + r) * z.nw + ns], z.nU * sizeof(double));
       }
-      core.give(s, false);
     });
   }
   return nb::make_tuple(a1, a2, a3, int(bad), int(code));
 }
 
-Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance, int max_iterations, bool plain, double stop, const std::vector<double>& h_stop) {
+Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance, int max_iterations, bool plain, double stop, const std::vector<double>& h_stop, int order) {
   Options o;
   o.alpha = alpha; o.minus = minus; o.plus = plus; o.tolerance = tolerance; o.h_tolerance = h_tolerance; o.max_iterations = max_iterations; o.plain = plain;
   o.h_stop = h_stop;
+  o.parts = parts_of(order);
+  if (!o.parts) throw nb::value_error("order must be 2, 4 or 6");
   if (stop > 0 && h_stop.empty()) o.h_stop.push_back(stop);
   // errors in units of these must not overflow
   if (stop > 0) o.stop = std::max(stop, 1e-100);
@@ -522,10 +526,15 @@ NB_MODULE(_core, m) {
   m.def("kernels", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
   m.def("width", [] { return kernels().width; }, "Rollouts carried side by side in one SIMD register.");
   m.def("set_kernels", [](const std::string& name) { return set_kernels(name.c_str()); }, "Force an instruction set for cores made from now on ('auto' to choose).");
+  m.def("parts", [](int order) {
+    const Parts* parts = parts_of(order);
+    if (!parts) throw nb::value_error("order must be 2, 4 or 6");
+    return std::vector<double>(parts->length, parts->length + parts->count);
+  }, "Lengths of the midpoint steps that make one step of this order, as fractions of it.");
   bind_riccati(m);
 
-  nb::class_<Options>(m, "Options").def("__init__", [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s, const std::vector<double>& hs) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs)); },
-      nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"), nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0, nb::arg("h_stop") = std::vector<double>());
+  nb::class_<Options>(m, "Options").def("__init__", [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s, const std::vector<double>& hs, int order) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs, order)); },
+      nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"), nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0, nb::arg("h_stop") = std::vector<double>(), nb::arg("order") = 2);
 
   nb::class_<Core>(m, "Core")
       .def(nb::init<const nb::dict&>())
@@ -730,8 +739,9 @@ NB_MODULE(_core, m) {
         double *Y, *P, *L;
         nb::object a = make_array({z.nd, nw}, &Y), b = make_array({z.nd, nw}, &P), l = make_array({z.nc, nw}, &L);
         Lease s(c);
-        bool ok = c.table().derivatives(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), Y, P, L, with_dt);
-        return nb::make_tuple(a, b, l, ok);
+        End end(y, lam);
+        int status = c.table().derivatives(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), Y, P, L, with_dt);
+        return nb::make_tuple(a, b, l, status == 0);
       })
       .def("adjoint", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, const Array& zq, const Array& zp, const Array& zl) {
         Sizes z(c.model());
@@ -740,8 +750,9 @@ NB_MODULE(_core, m) {
         double* g;
         nb::object a = make_array({z.nw}, &g);
         Lease s(c);
-        bool ok = c.table().adjoint(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), zq.data(), zp.data(), zl.data(), g);
-        return nb::make_tuple(a, ok);
+        End end(y, lam);
+        int status = c.table().adjoint(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), zq.data(), zp.data(), zl.data(), g);
+        return nb::make_tuple(a, status == 0);
       })
       .def("second_order", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, const Array& Zc) {
         Sizes z(c.model());
@@ -752,9 +763,10 @@ NB_MODULE(_core, m) {
         nb::object a = make_array({count, z.nw, z.nw}, &H);
         Lease s(c);
         nb::gil_scoped_release nogil;
-        bool ok = c.table().second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, int(count), Zc.data(), H);
+        End end(y, lam);
+        int status = c.table().second_order(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), Given::solution, int(count), Zc.data(), H);
         nb::gil_scoped_acquire gil;
-        return nb::make_tuple(a, ok);
+        return nb::make_tuple(a, status == 0);
       })
       .def("condition", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam) {
         Sizes z(c.model());
@@ -776,12 +788,15 @@ NB_MODULE(_core, m) {
         Lease s(c);
         const KernelTable& k = c.table();
         nb::gil_scoped_release nogil;
+        End end(y, lam);
+        double *yy = end.y.data(), *ll = end.lam.data();
         bool after = what.ends_with("_after_step");  // what the step has computed is still there
+        Given given = after ? Given::just_solved : Given::solution;
         if (after) {
-          std::vector<double> yy(y.data(), y.data() + z.nq), ll(lam.data(), lam.data() + z.nc), pn(z.nd + 1);
+          std::vector<double> pn(z.nd + 1);
           int its;
           double err;
-          k.step(s, o, dt, x.data(), p.data(), u.data(), yy.data(), ll.data(), pn.data(), &its, &err);
+          k.step(s, o, dt, x.data(), p.data(), u.data(), yy, ll, pn.data(), &its, &err);
         }
         double t0 = cpu_seconds();
         for (int i = 0; i < repeats; ++i) {
@@ -789,9 +804,9 @@ NB_MODULE(_core, m) {
           else if (what == "generators") k.generators(s, x.data(), v.data());
           else if (what == "second") k.second(s, x.data(), v.data(), a, b, d);
           else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a, b, d);
-          else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, a, b);
-          else if (what.starts_with("second_order")) k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), after, 1, zc.data(), a);
-          else if (what == "tensors") k.second_order(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), false, int(nz), unit.data(), a);
+          else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, a, b);
+          else if (what.starts_with("second_order")) k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, 1, zc.data(), a);
+          else if (what == "tensors") k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, Given::solution, int(nz), unit.data(), a);
         }
         return (cpu_seconds() - t0) / repeats;
       });

@@ -8,6 +8,7 @@
 //
 // Contract: row-major arrays, trial first, then time. A trial fails alone: status says at which step, its error stays NaN from there.
 #pragma once
+#include "composition.hpp"
 #include "dynamics.hpp"
 #include "ekf_problem.hpp"
 
@@ -25,11 +26,12 @@ struct EkfGroup {
   StepOptions o;
   int nq, nd, nk, nx, nz, wide;
   Lanes *x, *next, *P, *A, *AP, *G, *S, *K, *Y, *inn, *inc, *acc, *dacc, *dlam;
-  char* block;
+  char* block = nullptr;
+  bool ok = false;                 // there was memory
 
   explicit EkfGroup(const EkfProblem& problem) : e(problem), M(*problem.model) {
-    w.init(M, true);
-    one.init(M, false);
+    ok = w.init(M, true) && one.init(M, false);
+    if (!ok) return;
     o.alpha = e.alpha; o.minus = e.minus; o.plus = e.plus;
     o.tolerance = e.tolerance; o.h_tolerance = e.h_tolerance; o.max_iterations = e.max_iterations;
     nq = M.nq; nd = M.nd; nk = M.nk; nx = nq + nd + nk; nz = e.nz;
@@ -40,7 +42,8 @@ struct EkfGroup {
     size_t total = 0;
     for (size_t s : sizes) total += s + 1;
     block = static_cast<char*>(std::aligned_alloc(64, (total * sizeof(Lanes) + 63) / 64 * 64));
-    if (!block) std::abort();
+    ok = block != nullptr;
+    if (!ok) return;
     std::memset(block, 0, (total * sizeof(Lanes) + 63) / 64 * 64);
     Lanes* at = reinterpret_cast<Lanes*>(block);
     for (int i = 0; i < 14; ++i) { *places[i] = at; at += sizes[i] + 1; }
@@ -49,42 +52,26 @@ struct EkfGroup {
   EkfGroup& operator=(const EkfGroup&) = delete;
   ~EkfGroup() { std::free(block); }
 
-  // A and f(x) of the variational step; lanes that fail even the careful solver are cleared in `good`
+  // A and f(x) of the variational step, part by part; lanes that fail even the careful solver are cleared in `good`
   void variational(int k, IVec& good) {
-    Lanes dt = Lanes(e.dt[k]);
+    const Parts& parts = *e.parts;
     const double* u = e.U + size_t(k) * (M.nu + nk);
+    const int m = nq + nd;
     for (int i = 0; i < nq; ++i) w.x[i] = x[i];
-    for (int i = 0; i < nd; ++i) { w.p[i] = x[nq + i]; w.y[i] = x[i] + inc[i]; }
-    for (int i = 0; i < nk; ++i) w.y[nd + i] = Lanes(u[M.nu + i]);
+    for (int i = 0; i < nd; ++i) w.p[i] = x[nq + i];
     for (int i = 0; i < M.nu; ++i) w.u[i] = Lanes(u[i]);
-    set_reference(w, w.x);
-    if (M.nc) {
-      start_constraints(w);
-    }
-    int iterations = 0;
-    Lanes error;
-    IVec done = newton(w, o, dt, &iterations, &error, ~good);
-    bool fresh = true;
-    for (int l = 0; l < kWidth; ++l) {
-      if (done[l] || !good[l]) continue;
-      fresh = false;
-      if (!careful(k, l)) good[l] = 0;
-    }
-    if (!fresh && M.nc) {
-      constraint_poses(w, w.y, w.end);
-      constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
-    }
-    good = good & prepare(w, o, dt, fresh, false);
-    if (!fresh) next_momentum(w, o, dt);
-    first_order(w, o, dt, false);
-    // A = d(q', p', v_rho')/d(q, p, v_rho); its columns of v_rho are zero
-    const int ld = w.stride(), m = nq + nd;
     for (int i = 0; i < nx * nx; ++i) A[i] = Lanes(0.0);
-    for (int i = 0; i < nd; ++i)
-      for (int j = 0; j < m; ++j) {
-        A[i * nx + j] = w.Z[size_t(i) * ld + j];
-        A[(nq + i) * nx + j] = w.Pw[size_t(i) * ld + j];
-      }
+    for (int part = 0; part < parts.count; ++part) {
+      const double h = parts.count == 1 ? e.dt[k] : e.dt[k] * parts.length[part];
+      for (int i = 0; i < nd; ++i) w.y[i] = w.x[i] + Lanes(parts.length[part]) * inc[i];
+      for (int i = 0; i < nk; ++i) w.y[nd + i] = on_line(parts, part, x[nd + i], Lanes(u[M.nu + i]));
+      one_part(h, good);
+      if (part == 0) first_part(parts.end[1]);
+      else next_part(parts.end[part], parts.end[part + 1]);
+      if (part + 1 == parts.count) break;
+      for (int i = 0; i < nq; ++i) w.x[i] = w.y[i];
+      for (int i = 0; i < nd; ++i) w.p[i] = w.pnext[i];
+    }
     Lanes idt = Lanes(1.0 / e.dt[k]);
     for (int i = 0; i < nk; ++i) A[(m + i) * nx + nd + i] = -idt;
     for (int i = 0; i < nq; ++i) next[i] = w.y[i];
@@ -92,20 +79,66 @@ struct EkfGroup {
     for (int i = 0; i < nk; ++i) next[m + i] = (w.y[nd + i] - x[nd + i]) * idt;
   }
 
+  // one midpoint step of length h from w.x, w.p with the guess in w.y, and its first order in w.Z, w.Pw
+  void one_part(double h, IVec& good) {
+    set_reference(w, w.x);
+    start_constraints(w);
+    int iterations = 0;
+    Lanes error;
+    IVec done = newton(w, o, Lanes(h), &iterations, &error, ~good);
+    bool fresh = true;
+    for (int l = 0; l < kWidth; ++l) {
+      if (done[l] || !good[l]) continue;
+      fresh = false;
+      if (!careful(h, l)) good[l] = 0;
+    }
+    if (!fresh) end_constraints(w);
+    good = good & prepare(w, o, Lanes(h), fresh, false);
+    if (!fresh) next_momentum(w, o, Lanes(h));
+    first_order(w, o, Lanes(h), false);
+  }
+
+  // A = d(q', p')/d(q, p); rho_1 = (1 - c) rho + c rho' moves with the prescribed variables (their columns of v_rho are zero)
+  void first_part(double c) {
+    const int ld = w.stride(), m = nq + nd, rho = m + M.nu;
+    for (int i = 0; i < nd; ++i) {
+      const Lanes *z = w.Z + size_t(i) * ld, *p = w.Pw + size_t(i) * ld;
+      Lanes *a = A + i * nx, *b = A + (nq + i) * nx;
+      for (int j = 0; j < m; ++j) { a[j] = z[j]; b[j] = p[j]; }
+      for (int j = 0; c < 1 && j < nk; ++j) { a[nd + j] += Lanes(1 - c) * z[rho + j]; b[nd + j] += Lanes(1 - c) * p[rho + j]; }
+    }
+  }
+
+  // A <- A of this part times A so far; the part runs from c0 to c1 on the line of the prescribed variables
+  void next_part(double c0, double c1) {
+    const int ld = w.stride(), m = nq + nd, rho = m + M.nu;
+    for (int i = 0; i < nd; ++i)
+      for (int second = 0; second < 2; ++second) {
+        const Lanes* z = (second ? w.Pw : w.Z) + size_t(i) * ld;
+        Lanes* out = AP + (second ? nd + i : i) * m;
+        for (int j = 0; j < m; ++j) {
+          Lanes t = Lanes(0.0);
+          for (int l = 0; l < nd; ++l) t += z[l] * A[l * nx + j] + z[nq + l] * A[(nq + l) * nx + j];
+          out[j] = t;
+        }
+        for (int j = 0; j < nk; ++j) out[nd + j] += Lanes(1 - c0) * z[nd + j] + Lanes(1 - c1) * z[rho + j];
+      }
+    for (int i = 0; i < nd; ++i)
+      for (int j = 0; j < m; ++j) { A[i * nx + j] = AP[i * m + j]; A[(nq + i) * nx + j] = AP[(nd + i) * m + j]; }
+  }
+
   // one lane by the scalar step with all its fallbacks
-  bool careful(int k, int l) {
+  bool careful(double h, int l) {
     for (int i = 0; i < nq; ++i) one.x[i] = w.x[i].v[l];
     for (int i = 0; i < nd; ++i) { one.p[i] = w.p[i].v[l]; one.y[i] = one.x[i]; }
     for (int i = nd; i < nq; ++i) one.y[i] = w.y[i].v[l];
     for (int i = 0; i < M.nu; ++i) one.u[i] = w.u[i].v[l];
     for (int c = 0; c < M.nc; ++c) one.lam[c] = 0;
     set_reference(one, one.x);
-    if (M.nc) {
-      start_constraints(one);
-    }
+    start_constraints(one);
     int iterations;
     double error;
-    bool ok = step(one, o, e.dt[k], &iterations, &error) == StepOk;
+    bool ok = step(one, o, h, &iterations, &error) == StepOk;
     for (int i = 0; i < nd; ++i) w.y[i].v[l] = ok ? one.y[i] : w.x[i].v[l];
     for (int c = 0; c < M.nc; ++c) w.lam[c].v[l] = ok ? one.lam[c] : 0.0;
     return ok;
@@ -319,10 +352,12 @@ struct EkfGroup {
   }
 };
 
-// trials begin .. end - 1 on this thread. At most 64 measured entries.
-inline void ekf_batch(const EkfProblem& problem, int begin, int end) {
+// trials begin .. end - 1 on this thread; false where there is not enough memory. At most 64 measured entries.
+inline bool ekf_batch(const EkfProblem& problem, int begin, int end) {
   EkfGroup group(problem);
+  if (!group.ok) return false;
   for (int first = begin; first < end; first += kWidth) group.run(first, end - first < kWidth ? end - first : kWidth);
+  return true;
 }
 
 }  // namespace DALEMBERT_ARCH

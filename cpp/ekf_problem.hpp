@@ -1,6 +1,7 @@
 // EkfProblem: what a batch of extended Kalman filters gets and returns (see ekf.hpp); plain pointers, no instruction set.
 #pragma once
 #include "model.hpp"
+#include "parts.hpp"
 
 namespace dalembert {
 
@@ -8,6 +9,7 @@ struct EkfProblem {
   const ModelData* model = nullptr;
   double alpha = 0.5, minus = 0.5, plus = 0.5, tolerance = 1e-13, h_tolerance = 1e-14;
   int max_iterations = 40;
+  const Parts* parts = parts_of(2);
   bool euler = false;              // x = (q, v), u = (forces, kinematic accelerations); otherwise x = (q, p, v_rho), u = (forces, rho')
   bool nominal = false;            // predicted mean = X[k + 1] + W instead of f(mean) + W
   int steps = 0, trials = 0, nz = 0;

@@ -1,4 +1,5 @@
 // One instruction set's build of all kernels; DALEMBERT_ARCH names it. Translates between plain arrays and workspaces.
+#include "composition.hpp"
 #include "dynamics.hpp"
 #include "ekf.hpp"
 #include "kernels.hpp"
@@ -10,7 +11,16 @@ namespace DALEMBERT_ARCH {
 struct Engine {
   Work<double> d;
   Work<Lanes>* lanes = nullptr;
-  double* buffer = nullptr;  // one state and input
+  History<double> history;
+  History<Lanes> lane_history;
+  Lanes* lane_rho = nullptr; // prescribed values at the start of a step
+  int spent[8] = {};         // iterations of each lane in a step
+  double* buffer = nullptr;  // two states and inputs
+  // composed steps: what their parts leave, derivatives by the whole step (composition.hpp)
+  PartStates parts;
+  PartTangent tangent;
+  double *pnext, *costates, *gradient, *square, *packing;
+  char *block = nullptr, *lane_block = nullptr;
 };
 
 static Engine* engine(Scratch* s) { return reinterpret_cast<Engine*>(s); }
@@ -25,25 +35,64 @@ static StepOptions options(const Options& o) {
   return out;
 }
 
-static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
-  Engine* e = static_cast<Engine*>(std::calloc(1, sizeof(Engine)));
-  new (e) Engine;
-  e->d.init(M, linearization);
-  if (lanes) {
-    void* room = std::aligned_alloc(64, (sizeof(Work<Lanes>) + 63) / 64 * 64);
-    e->lanes = new (room) Work<Lanes>;
-    e->lanes->init(M, false);
-  }
-  size_t nx = M.nq + M.nd + M.nk, nU = M.nu + M.nk;
-  e->buffer = static_cast<double*>(std::calloc(2 * nx + 2 * nU + 8, 8));
-  return reinterpret_cast<Scratch*>(e);
+// memory for `take` calls in two passes: the first counts, the second places
+template <class F> static char* carve(F layout) {
+  size_t at = 0;
+  char* base = nullptr;
+  auto take = [&](auto*& ptr, size_t count) {
+    using E = std::remove_reference_t<decltype(*ptr)>;
+    ptr = base ? reinterpret_cast<E*>(base + at) : nullptr;
+    at += ((count + kPad) * sizeof(E) + 63) / 64 * 64;
+  };
+  layout(take);
+  base = static_cast<char*>(std::aligned_alloc(64, at + 64));
+  if (!base) return nullptr;
+  std::memset(base, 0, at + 64);
+  at = 0;
+  layout(take);
+  return base;
 }
+
 static void drop(Scratch* s) {
   Engine* e = engine(s);
+  if (!e) return;
   if (e->lanes) { e->lanes->~Work<Lanes>(); std::free(e->lanes); }
-  std::free(e->buffer);
+  std::free(e->lane_block);
+  std::free(e->block);
   e->~Engine();
   std::free(e);
+}
+
+// nullptr where there is not enough memory
+static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
+  void* room = std::calloc(1, sizeof(Engine));
+  if (!room) return nullptr;
+  Engine* e = new (room) Engine;
+  Scratch* s = reinterpret_cast<Scratch*>(e);
+  if (!e->d.init(M, linearization)) { drop(s); return nullptr; }
+  const size_t nq = M.nq, nd = M.nd, nc = M.nc, nx = nq + nd + M.nk, nU = M.nu + M.nk, nw = e->d.nw, rows = size_t(e->d.stride(true)), all = kMostParts;
+  e->block = carve([&](auto take) {
+    take(e->buffer, 2 * (nx + nU) + nc);
+    for (double*& q : e->history.q) take(q, nd);
+    take(e->parts.q, (all + 1) * nq); take(e->parts.p, (all + 1) * nd); take(e->parts.lam, all * nc);
+    take(e->pnext, nd); take(e->gradient, 2 * nw); take(e->costates, (all + 1) * 2 * nd);
+    if (!linearization) return;
+    PartTangent& t = e->tangent;
+    take(t.Yq, nd * rows); take(t.Yp, nd * rows); take(t.S, nd * rows); take(t.YL, nc * rows);
+    take(t.R, nd * nq); take(t.J1, nd * nq); take(t.J2, nd * nq);
+    take(e->square, 3 * nw * nw); take(e->packing, gemm_workspace(int(nw), int(nw), int(nw)));
+  });
+  if (!e->block) { drop(s); return nullptr; }
+  if (!lanes) return s;
+  e->lanes = static_cast<Work<Lanes>*>(std::aligned_alloc(64, (sizeof(Work<Lanes>) + 63) / 64 * 64));
+  if (!e->lanes) { drop(s); return nullptr; }
+  new (e->lanes) Work<Lanes>;
+  if (e->lanes->init(M, false)) e->lane_block = carve([&](auto take) {
+    take(e->lane_rho, M.nk);
+    for (Lanes*& q : e->lane_history.q) take(q, nd);
+  });
+  if (!e->lane_block) { drop(s); return nullptr; }
+  return s;
 }
 
 static void copy(double* to, const double* from, size_t n) { if (to && from && n) std::memcpy(to, from, n * sizeof(double)); }
@@ -233,8 +282,9 @@ static bool acceleration_first_at(Scratch* s, const double* q, const double* v, 
 // second derivatives by one dual direction per column: d2acc (ncol, nd, ncol), d2lam (ncol, nc, ncol)
 static bool acceleration_second(const ModelData& M, const double* q, const double* v, const double* u, const double* acc_k, double* d2acc, double* d2lam) {
   void* room = std::aligned_alloc(64, (sizeof(Work<Dual>) + 63) / 64 * 64);
+  if (!room) return false;
   Work<Dual>* w = new (room) Work<Dual>;
-  w->init(M, true);
+  if (!w->init(M, true)) { std::free(room); return false; }
   int ncol = 2 * M.nq + M.nu + M.nk;
   size_t na = size_t(M.nd) * ncol, nl = size_t(M.nc) * ncol;
   Dual* out = static_cast<Dual*>(std::calloc(na + nl + M.nq + M.nc + 1, sizeof(Dual)));
@@ -289,59 +339,50 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
 }
 
 // ---- steps
-static int step_once(Scratch* s, const Options& o, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error) {
-  Work<double>& w = work(s);
+static void load_step(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
   const ModelData& M = *w.M;
   copy(w.x, x, M.nq); copy(w.p, p, M.nd); copy(w.u, u, M.nu); copy(w.y, y, M.nq); copy(w.lam, lam, M.nc);
   set_reference(w, w.x);
+}
+// the same with the constraints at both ends: a step that is solved
+static void load_solved(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
+  load_step(w, x, p, u, y, lam);
   start_constraints(w);
-  int status = step(w, options(o), dt, iterations, error);
+  end_constraints(w);
+}
+
+// One whole step by its parts; then(part, length) as in solve_parts(). lambda is that of the last part, as if it had lasted the whole step.
+template <class F> static int whole_step(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error, F then) {
+  const ModelData& M = *e->d.M;
+  int status = solve_parts(e->d, o, parts, dt, x, p, u, y, lam, e->parts, iterations, error, then);
+  if (status != StepOk) return status;
+  copy(y, e->parts.q_at(M, parts.count), M.nq);
+  copy(pnext, e->parts.p_at(M, parts.count), M.nd);
+  for (int c = 0; c < M.nc; ++c) lam[c] = e->parts.lam_at(M, parts.count - 1)[c] / parts.length[parts.count - 1];
+  return StepOk;
+}
+
+static int step_once(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error) {
+  Work<double>& w = work(s);
+  const ModelData& M = *w.M;
+  const StepOptions o = options(opt);
+  if (opt.parts->count > 1) return whole_step(engine(s), o, *opt.parts, dt, x, p, u, y, lam, pnext, iterations, error, [](int, double) {});
+  load_step(w, x, p, u, y, lam);
+  start_constraints(w);
+  int status = step(w, o, dt, iterations, error);
   if (status == StepOk) { copy(y, w.y, M.nq); copy(lam, w.lam, M.nc); copy(pnext, w.pnext, M.nd); }
   return status;
 }
 
-// guess for q_k+1: the polynomial through up to four configurations before
-static void guess(double* y, const double* Q, const double* dt, int k, int nq, int nd) {
-  constexpr int most = 4;
-  const int before = k < most - 1 ? k : most - 1;
-  const double* q = Q + size_t(k) * nq;
-  bool equal = true;
-  for (int m = 1; m <= before; ++m) equal = equal && dt[k - m] == dt[k];
-  auto past = [&](int m) { return q - ptrdiff_t(m) * nq; };
-  if (equal && before == 3) {
-    const double *a = past(1), *b = past(2), *c = past(3);
-    for (int i = 0; i < nd; ++i) y[i] = 4 * (q[i] + b[i]) - 6 * a[i] - c[i];
-    return;
-  }
-  if (equal) {
-    for (int i = 0; i < nd; ++i) y[i] = before == 2 ? 3 * (q[i] - past(1)[i]) + past(2)[i] : before == 1 ? q[i] + (q[i] - past(1)[i]) : q[i];
-    return;
-  }
-  double x[most] = {}, weight[most] = {1};  // times before t_k
-  int n = 1;
-  for (; n <= before; ++n) {
-    x[n] = x[n - 1] - dt[k - n];
-    double l[most], size = 0;
-    for (int i = 0; i <= n; ++i) {
-      l[i] = 1;
-      for (int j = 0; j <= n; ++j) if (j != i) l[i] *= (dt[k] - x[j]) / (x[i] - x[j]);
-      size += __builtin_fabs(l[i]);
-    }
-    if (!(size <= 20)) break;  // times too close to each other, or far from t_k+1
-    for (int i = 0; i <= n; ++i) weight[i] = l[i];
-  }
-  for (int i = 0; i < nd; ++i) y[i] = weight[0] * q[i];
-  for (int m = 1; m < n; ++m) for (int i = 0; i < nd; ++i) y[i] += weight[m] * past(m)[i];
-}
-
 // u_k, rho_k+1 from feedback around a reference (Trajectory optimization in discrete mechanics, eq. 17)
 static void feedback(Engine* e, const Rollout& r, int k) {
-  const ModelData& M = *e->d.M;
+  const Work<double>& w = e->d;
+  const ModelData& M = *w.M;
   int nx = M.nq + M.nd + M.nk, nU = M.nu + M.nk;
   double* dx = e->buffer;
   const double* xr = r.Xref + size_t(k) * nx;
-  for (int i = 0; i < M.nq; ++i) dx[i] = r.Q[size_t(k) * M.nq + i] - xr[i];
-  for (int i = 0; i < M.nd; ++i) dx[M.nq + i] = r.P[size_t(k) * M.nd + i] - xr[M.nq + i];
+  for (int i = 0; i < M.nq; ++i) dx[i] = w.x[i] - xr[i];
+  for (int i = 0; i < M.nd; ++i) dx[M.nq + i] = w.p[i] - xr[M.nq + i];
   for (int i = 0; i < M.nk; ++i) dx[M.nq + M.nd + i] = r.Vrho[size_t(k) * M.nk + i] - xr[M.nq + M.nd + i];
   const double* K = r.K + size_t(k) * nU * nx;
   for (int j = 0; j < nU; ++j) {
@@ -352,48 +393,96 @@ static void feedback(Engine* e, const Rollout& r, int k) {
   }
 }
 
+// row of the stored states after k steps, -1 where it is not stored
+static int stored_row(const Rollout& r, int k) { return r.every == 0 ? 0 : k % r.every ? -1 : k / r.every; }
+
+// prescribed values (nk) at the end of part i of step k, from those at the start of the step
+static void prescribed(const Rollout& r, const Parts& parts, int k, int i, int nk, const double* Rho, const double* from, double* out) {
+  if (!Rho) { copy(out, from, nk); return; }
+  const double* to = Rho + (r.rho_by_part ? size_t(k) * parts.count + i : size_t(k)) * nk;
+  for (int j = 0; j < nk; ++j) out[j] = r.rho_by_part ? to[j] : on_line(parts, i, from[j], to[j]);
+}
+
 static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, int from, int to, bool resume) {
   Engine* e = engine(s);
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
-  StepOptions o = options(opt), usual = o.without_stop();
+  const StepOptions o = options(opt), usual = o.without_stop();
+  const Parts& parts = *opt.parts;
   RolloutStatus out;
-  int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
-  if (!resume) for (int c = 0; c < nc; ++c) w.lam[c] = 0;
-  for (int k = from; k < to; ++k) {
-    copy(w.x, r.Q + size_t(k) * nq, nq);
-    copy(w.p, r.P + size_t(k) * nd, nd);
+  const int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
+  double* rho0 = e->buffer + nq + nd + nk;
+  if (!resume) {
+    copy(w.x, r.Q, nq);
+    copy(w.p, r.P, nd);
+    for (int c = 0; c < nc; ++c) w.lam[c] = 0;
+    e->history.count = 0;
+    e->history.push(w.x, nd, 0);
     set_reference(w, w.x);
-    if (k == from && !resume) start_constraints(w);
+    start_constraints(w);
+  }
+  for (int k = from; k < to; ++k) {
     if (r.K) feedback(e, r, k);
     const double *U = r.K ? r.Uout : r.U, *Rho = r.K ? r.Rhoout : r.Rho;
     if (U) copy(w.u, U + size_t(k) * M.nu, M.nu); else for (int i = 0; i < M.nu; ++i) w.u[i] = 0;
-    for (int i = 0; i < nk; ++i) w.y[nd + i] = Rho ? Rho[size_t(k) * nk + i] : w.x[nd + i];
-    int iterations = 0, status = StepNotConverged;
-    double error = 0;
-    if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
-      copy(w.y, w.x, nd);
-      if (stopped_step(w, o, r.dt[k], &iterations, &error)) status = StepOk;
+    copy(rho0, w.x + nd, nk);
+    int total = 0;
+    for (int part = 0; part < parts.count; ++part) {
+      const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
+      set_reference(w, w.x);
+      prescribed(r, parts, k, part, nk, Rho, rho0, w.y + nd);
+      int iterations = 0, status = StepNotConverged;
+      double error = 0;
+      if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
+        copy(w.y, w.x, nd);
+        if (stopped_step(w, o, h, &iterations, &error)) status = StepOk;
+      }
+      if (status != StepOk) {
+        e->history.guess(w.y, nd, h);
+        status = step(w, usual, h, &iterations, &error);
+      }
+      if (status != StepOk) {
+        out.steps = k;
+        out.status = status;
+        out.error = error;
+        return out;
+      }
+      total += iterations;
+      e->history.push(w.y, nd, h);
+      copy(w.x, w.y, nq);
+      copy(w.p, w.pnext, nd);
+      advance_constraints(w);
     }
-    if (status != StepOk) {
-      guess(w.y, r.Q, r.dt, k, nq, nd);
-      status = step(w, usual, r.dt[k], &iterations, &error);
+    const int row = stored_row(r, k + 1);
+    if (row >= 0) {
+      copy(r.Q + size_t(row) * nq, w.x, nq);
+      copy(r.P + size_t(row) * nd, w.p, nd);
+      if (r.Lam && row > 0) for (int c = 0; c < nc; ++c) r.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.lam[c] : w.lam[c] / parts.length[parts.count - 1];
+      if (r.iterations) r.iterations[row > 0 ? row - 1 : 0] = total;
     }
-    if (status != StepOk) {
-      out.steps = k;
-      out.status = status;
-      out.error = error;
-      return out;
-    }
-    copy(r.Q + size_t(k + 1) * nq, w.y, nq);
-    copy(r.P + size_t(k + 1) * nd, w.pnext, nd);
-    copy(r.Lam ? r.Lam + size_t(k) * nc : nullptr, w.lam, nc);
-    if (r.Vrho) for (int i = 0; i < nk; ++i) r.Vrho[size_t(k + 1) * nk + i] = (w.y[nd + i] - w.x[nd + i]) / r.dt[k];
-    if (r.iterations) r.iterations[k] = iterations;
-    advance_constraints(w);
+    if (r.Vrho) for (int i = 0; i < nk; ++i) r.Vrho[size_t(k + 1) * nk + i] = (w.x[nd + i] - rho0[i]) / r.dt[k];
   }
   out.steps = to;
   return out;
+}
+
+// lane l of a step that Newton's iteration did not solve, or whose root is doubtful: by the scalar step with all its fallbacks.
+// in: w.x, w.p, w.u, prescribed values in w.y; out: w.y, w.pnext, w.lam, w.C1 of the lane
+static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int l, int* iterations, double* error) {
+  Work<double>& d = e->d;
+  const ModelData& M = *w.M;
+  for (int i = 0; i < M.nq; ++i) { d.x[i] = w.x[i].v[l]; d.y[i] = i < M.nd ? d.x[i] : w.y[i].v[l]; }
+  for (int i = 0; i < M.nd; ++i) d.p[i] = w.p[i].v[l];
+  for (int i = 0; i < M.nu; ++i) d.u[i] = w.u[i].v[l];
+  for (int c = 0; c < M.nc; ++c) d.lam[c] = 0;
+  set_reference(d, d.x);
+  start_constraints(d);
+  const int status = step(d, o, dt, iterations, error);
+  if (status != StepOk) return status;
+  for (int i = 0; i < M.nd; ++i) { w.y[i].v[l] = d.y[i]; w.pnext[i].v[l] = d.pnext[i]; }
+  for (int c = 0; c < M.nc; ++c) w.lam[c].v[l] = d.lam[c];
+  for (int i = 0; i < M.nc * M.nq; ++i) w.C1[i].v[l] = d.C1[i];
+  return StepOk;
 }
 
 // count <= width rollouts side by side (same number of steps and same dt). A lane that fails to converge is finished by the scalar step.
@@ -401,108 +490,97 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
   Engine* e = engine(s);
   Work<Lanes>& w = *e->lanes;
   const ModelData& M = *w.M;
-  StepOptions o = options(opt);
-  int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
+  const StepOptions o = options(opt);
+  const Parts& parts = *opt.parts;
+  const int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
+  History<Lanes>& history = e->lane_history;
+  double* rho = e->buffer;
   IVec dead{};
   for (int l = count; l < kWidth; ++l) dead[l] = -1;
   for (int l = 0; l < count; ++l) status[l] = RolloutStatus{};
+  for (int l = 0; l < kWidth; ++l) {
+    const Rollout& a = r[l < count ? l : 0];
+    for (int i = 0; i < nq; ++i) w.x[i].v[l] = a.Q[i];
+    for (int i = 0; i < nd; ++i) w.p[i].v[l] = a.P[i];
+  }
   for (int c = 0; c < nc; ++c) w.lam[c] = Lanes(0.0);
-  bool have = false;
+  history.count = 0;
+  history.push(w.x, nd, 0);
+  set_reference(w, w.x);
+  start_constraints(w);
   for (int k = from; k < to && !*stop; ++k) {
+    Lanes* rho0 = e->lane_rho;
+    for (int i = 0; i < nk; ++i) rho0[i] = w.x[nd + i];
     for (int l = 0; l < kWidth; ++l) {
       const Rollout& a = r[l < count ? l : 0];
-      for (int i = 0; i < nq; ++i) w.x[i].v[l] = a.Q[size_t(k) * nq + i];
-      for (int i = 0; i < nd; ++i) w.p[i].v[l] = a.P[size_t(k) * nd + i];
       for (int i = 0; i < M.nu; ++i) w.u[i].v[l] = a.U ? a.U[size_t(k) * M.nu + i] : 0.0;
-      for (int i = 0; i < nk; ++i) w.y[nd + i].v[l] = a.Rho ? a.Rho[size_t(k) * nk + i] : a.Q[size_t(k) * nq + nd + i];
-      if (!(o.stop > 0)) guess(e->buffer, a.Q, a.dt, k, nq, nd);
-      for (int i = 0; i < nd; ++i) w.y[i].v[l] = o.stop > 0 ? w.x[i].v[l] : e->buffer[i];
+      e->spent[l] = 0;
     }
-    set_reference(w, w.x);
-    if (!have && nc) {
-      start_constraints(w);
-      have = true;
-    }
-    int iterations = 0;
-    Lanes error;
-    IVec ok = newton(w, o, Lanes(r[0].dt[k]), &iterations, &error, dead);
-    for (int l = 0; l < count; ++l) {
-      if (dead[l]) continue;
-      const Rollout& a = r[l];
-      double* Q = a.Q + size_t(k + 1) * nq;
-      double* P = a.P + size_t(k + 1) * nd;
-      double* Lam = a.Lam ? a.Lam + size_t(k) * nc : nullptr;
-      bool far = false;  // a doubtful root: the scalar step decides
-      for (int i = 0; i < nd; ++i) far = far || (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i].v[l] - w.x[i].v[l]) <= 3.141592653589793));
-      if (ok[l] && !far) {
-        for (int i = 0; i < nq; ++i) Q[i] = w.y[i].v[l];
-        for (int i = 0; i < nd; ++i) P[i] = w.pnext[i].v[l];
-        if (Lam) for (int c = 0; c < nc; ++c) Lam[c] = w.lam[c].v[l];
-        if (a.iterations) a.iterations[k] = iterations;
-      } else {
-        Work<double>& d = e->d;
-        for (int i = 0; i < nq; ++i) { d.x[i] = w.x[i].v[l]; d.y[i] = i < nd ? d.x[i] : w.y[i].v[l]; }
-        for (int i = 0; i < nd; ++i) d.p[i] = w.p[i].v[l];
-        for (int i = 0; i < M.nu; ++i) d.u[i] = w.u[i].v[l];
-        for (int c = 0; c < nc; ++c) d.lam[c] = 0;
-        set_reference(d, d.x);
-        start_constraints(d);
-        double err = 0;
-        int its = 0, st = step(d, o, a.dt[k], &its, &err);
-        if (st != StepOk) {
-          dead[l] = -1;
-          status[l].steps = k;
-          status[l].status = st;
-          status[l].error = err;
-          for (int i = 0; i < nq; ++i) Q[i] = a.Q[size_t(k) * nq + i];
-          for (int i = 0; i < nd; ++i) P[i] = a.P[size_t(k) * nd + i];
-        } else {
-          copy(Q, d.y, nq);
-          copy(P, d.pnext, nd);
-          copy(Lam, d.lam, nc);
-          if (a.iterations) a.iterations[k] = its;
-          for (int c = 0; c < nc; ++c) w.lam[c].v[l] = d.lam[c];
-          for (int i = 0; i < nc * nq; ++i) w.C1[i].v[l] = d.C1[i];
+    IVec alive = ~dead;  // at the start of the step
+    for (int part = 0; part < parts.count; ++part) {
+      const double h = parts.count == 1 ? r[0].dt[k] : r[0].dt[k] * parts.length[part];
+      for (int l = 0; nk && l < kWidth; ++l) {
+        const Rollout& a = r[l < count ? l : 0];
+        double* from_here = rho + nk;
+        for (int i = 0; i < nk; ++i) from_here[i] = rho0[i].v[l];
+        prescribed(a, parts, k, part, nk, a.Rho, from_here, rho);
+        for (int i = 0; i < nk; ++i) w.y[nd + i].v[l] = rho[i];
+      }
+      if (o.stop > 0) for (int i = 0; i < nd; ++i) w.y[i] = w.x[i];
+      else history.guess(w.y, nd, h);
+      set_reference(w, w.x);
+      int iterations = 0;
+      Lanes error;
+      IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
+      for (int l = 0; l < count; ++l) {
+        if (dead[l]) continue;
+        bool far = false;  // a doubtful root: the scalar step decides
+        for (int i = 0; i < nd; ++i) far = far || (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i].v[l] - w.x[i].v[l]) <= 3.141592653589793));
+        int its = iterations;
+        if (!ok[l] || far) {
+          double err = 0;
+          const int st = step_of_lane(e, w, o, h, l, &its, &err);
+          if (st != StepOk) {
+            dead[l] = -1;
+            status[l].steps = k;
+            status[l].status = st;
+            status[l].error = err;
+          }
         }
+        e->spent[l] += its;
       }
-      if (!dead[l]) {
-        if (a.Vrho) for (int i = 0; i < nk; ++i) a.Vrho[size_t(k + 1) * nk + i] = (Q[nd + i] - a.Q[size_t(k) * nq + nd + i]) / a.dt[k];
-        status[l].steps = k + 1;
-      }
+      // dead lanes keep their configuration, so that nothing overflows
+      for (int l = 0; l < count; ++l)
+        if (dead[l]) {
+          for (int i = 0; i < nq; ++i) w.y[i].v[l] = w.x[i].v[l];
+          for (int i = 0; i < nd; ++i) w.pnext[i].v[l] = w.p[i].v[l];
+        }
+      history.push(w.y, nd, h);
+      for (int i = 0; i < nq; ++i) w.x[i] = w.y[i];
+      for (int i = 0; i < nd; ++i) w.p[i] = w.pnext[i];
+      advance_constraints(w);
     }
-    // dead lanes keep their last configuration, so that nothing overflows
-    for (int l = 0; l < count; ++l)
-      if (dead[l]) {
-        const Rollout& a = r[l];
-        std::memmove(a.Q + size_t(k + 1) * nq, a.Q + size_t(k) * nq, nq * sizeof(double));
-        std::memmove(a.P + size_t(k + 1) * nd, a.P + size_t(k) * nd, nd * sizeof(double));
-      }
-    advance_constraints(w);
+    for (int l = 0; l < count; ++l) {
+      const Rollout& a = r[l];
+      if (!alive[l] || dead[l]) continue;  // what a failed rollout has stored ends with its last whole step
+      status[l].steps = k + 1;
+      const int row = stored_row(a, k + 1);
+      if (row < 0) continue;
+      for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.x[i].v[l];
+      for (int i = 0; i < nd; ++i) a.P[size_t(row) * nd + i] = w.p[i].v[l];
+      if (a.Lam && row > 0) for (int c = 0; c < nc; ++c) a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.lam[c].v[l] : w.lam[c].v[l] / parts.length[parts.count - 1];
+      if (a.iterations) a.iterations[row > 0 ? row - 1 : 0] = e->spent[l];
+    }
   }
 }
 
 // ---- linearization
-static void load_step(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
-  const ModelData& M = *w.M;
-  copy(w.x, x, M.nq); copy(w.p, p, M.nd); copy(w.u, u, M.nu); copy(w.y, y, M.nq); copy(w.lam, lam, M.nc);
-  set_reference(w, w.x);
-  if (M.nc) {
-    start_constraints(w);
-    constraint_poses(w, w.y, w.end);
-    constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
-  }
-}
 
-static bool linearize(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, bool fresh, double* A, double* B) {
-  Work<double>& w = work(s);
-  const ModelData& M = *w.M;
-  StepOptions o = options(opt);
-  if (!fresh) load_step(w, x, p, u, y, lam);
-  bool ok = prepare(w, o, dt, fresh, false);
-  first_order(w, o, dt, false);
-  int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nx = nq + nd + nk, nU = nu + nk, ld = w.stride();
+// rows of d(q', p')/dw (row stride ld) as A and B of x = (q, p, v_rho), u = (u, rho'); v_rho' = (rho' - rho)/dt
+static void write_linearization(const ModelData& M, double dt, const double* Yq, const double* Yp, int ld, double* A, double* B) {
+  int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nx = nq + nd + nk, nU = nu + nk;
   for (int i = 0; i < nd; ++i) {
-    const double *z = w.Z + size_t(i) * ld, *p = w.Pw + size_t(i) * ld;
+    const double *z = Yq + size_t(i) * ld, *p = Yp + size_t(i) * ld;
     copy_row(A + size_t(i) * nx, z, nq + nd);
     copy_row(A + size_t(nq + i) * nx, p, nq + nd);
     copy_row(B + size_t(i) * nU, z + nq + nd, nU);
@@ -513,43 +591,160 @@ static bool linearize(Scratch* s, const Options& opt, double dt, const double* x
     A[size_t(nq + nd + k) * nx + nd + k] = -1 / dt;
     B[size_t(nq + nd + k) * nU + nu + k] = 1 / dt;
   }
-  return ok;
 }
 
-static bool derivatives(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, double* Y, double* P, double* L, bool with_dt) {
-  Work<double>& w = work(s);
-  StepOptions o = options(opt);
-  load_step(w, x, p, u, y, lam);
-  bool ok = prepare(w, o, dt, false, false);
-  first_order(w, o, dt, with_dt);
-  int nw = w.nw + with_dt, ld = w.stride(with_dt);
-  for (int i = 0; i < w.M->nd; ++i) { copy(Y + size_t(i) * nw, w.Z + size_t(i) * ld, nw); copy(P + size_t(i) * nw, w.Pw + size_t(i) * ld, nw); }
-  for (int c = 0; c < w.M->nc; ++c) copy(L + size_t(c) * nw, w.Lw + size_t(c) * ld, nw);
-  return ok;
+// first order of all parts, in e->tangent; y, lam as in step_once()
+static int tangent_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p, const double* u, double* y, double* lam, bool with_dt, bool lambda) {
+  Work<double>& w = e->d;
+  int iterations;
+  double error;
+  bool ok = true;
+  int status = whole_step(e, o, parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [&](int part, double h) {
+    ok = prepare(w, o, h, true, false) && ok;
+    first_order(w, o, h, with_dt, part > 0);
+    if (part == 0) tangent_of_first(w, parts, e->tangent, with_dt);
+    else tangent_of_next(w, o, parts, part, h, e->tangent, with_dt, lambda && part + 1 == parts.count);
+  });
+  return status != StepOk ? status : ok ? StepOk : StepSingular;
 }
 
-static bool adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
-  Work<double>& w = work(s);
-  StepOptions o = options(opt);
-  load_step(w, x, p, u, y, lam);
-  bool ok = prepare(w, o, dt, false, false);
-  adjoint(w, o, dt, zq, zp, zl, false);
-  adjoint_gradient(w, o, dt, zp, grad);
-  return ok;
+// A step that is given as a guess is solved; then, or where the step before was this one, w belongs to it. Otherwise the given solution is loaded.
+static int solve_if_needed(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given given) {
+  int iterations;
+  double error;
+  if (given == Given::guess) return step_once(s, opt, dt, x, p, u, y, lam, engine(s)->pnext, &iterations, &error);
+  if (given == Given::solution) load_solved(work(s), x, p, u, y, lam);
+  return StepOk;
 }
 
-static bool second_order(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, bool fresh, int count, const double* z, double* H) {
+static int linearize(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given given, double* A, double* B) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
-  StepOptions o = options(opt);
-  if (!fresh) load_step(w, x, p, u, y, lam);
-  bool ok = prepare(w, o, dt, fresh, true);
+  const StepOptions o = options(opt);
+  if (opt.parts->count > 1) {
+    Engine* e = engine(s);
+    int status = tangent_of_parts(e, o, *opt.parts, dt, x, p, u, y, lam, false, false);
+    if (status == StepOk) write_linearization(M, dt, e->tangent.Yq, e->tangent.Yp, w.stride(), A, B);
+    return status;
+  }
+  if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
+  bool ok = prepare(w, o, dt, given != Given::solution, false);
+  first_order(w, o, dt, false);
+  write_linearization(M, dt, w.Z, w.Pw, w.stride(), A, B);
+  return ok ? StepOk : StepSingular;
+}
+
+static int derivatives(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* Y, double* P, double* L, bool with_dt) {
+  Work<double>& w = work(s);
+  Engine* e = engine(s);
+  const ModelData& M = *w.M;
+  const StepOptions o = options(opt);
+  const Parts& parts = *opt.parts;
+  const double *Yq = w.Z, *Yp = w.Pw, *YL = w.Lw;
+  double scale = 1;
+  int status = StepOk;
+  if (parts.count > 1) {
+    status = tangent_of_parts(e, o, parts, dt, x, p, u, y, lam, with_dt, true);
+    Yq = e->tangent.Yq; Yp = e->tangent.Yp; YL = e->tangent.YL;
+    scale = 1 / parts.length[parts.count - 1];
+  } else {
+    load_solved(w, x, p, u, y, lam);
+    if (!prepare(w, o, dt, false, false)) status = StepSingular;
+    first_order(w, o, dt, with_dt);
+  }
+  int nw = w.nw + with_dt, ld = w.stride(with_dt);
+  for (int i = 0; i < M.nd; ++i) { copy(Y + size_t(i) * nw, Yq + size_t(i) * ld, nw); copy(P + size_t(i) * nw, Yp + size_t(i) * ld, nw); }
+  for (int c = 0; c < M.nc; ++c) for (int k = 0; k < nw; ++k) L[size_t(c) * nw + k] = scale * YL[size_t(c) * ld + k];
+  return status;
+}
+
+// Costates (zq, zp, zl) behind the step; those behind every part go to e->costates (parts, 2 nd). grad (nw): gradient by w. After whole_step().
+static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u, const double* zq, const double* zp, const double* zl, double* grad) {
+  Work<double>& w = e->d;
+  const ModelData& M = *w.M;
+  const int nd = M.nd, last = parts.count - 1;
+  double *z = e->costates + size_t(parts.count) * 2 * nd, *zlast = e->buffer;
+  for (int i = 0; i < nd; ++i) { z[i] = zq[i]; z[nd + i] = zp[i]; }
+  for (int c = 0; c < M.nc; ++c) zlast[c] = zl ? zl[c] / parts.length[last] : 0;
+  for (int i = 0; i < w.nw; ++i) grad[i] = 0;
+  bool ok = true;
+  for (int part = last; part >= 0; --part) {
+    copy(e->costates + size_t(part) * 2 * nd, z, 2 * nd);
+    load_part(w, e->parts, part, u);
+    ok = costate_of_part(w, o, parts, part, dt * parts.length[part], z, z + nd, zl && part == last ? zlast : nullptr, grad, e->gradient) && ok;
+  }
+  for (int i = 0; i < nd; ++i) { grad[i] = z[i]; grad[M.nq + i] = z[nd + i]; }
+  return ok;
+}
+
+static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
+  Work<double>& w = work(s);
+  Engine* e = engine(s);
+  const StepOptions o = options(opt);
+  bool ok;
+  if (opt.parts->count > 1) {
+    int iterations;
+    double error;
+    if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [](int, double) {})) return status;
+    ok = costates_of_parts(e, o, *opt.parts, dt, u, zq, zp, zl, grad);
+  } else {
+    load_solved(w, x, p, u, y, lam);
+    ok = prepare(w, o, dt, false, false);
+    adjoint(w, o, dt, zq, zp, zl, false);
+    adjoint_gradient(w, o, dt, zp, grad);
+  }
+  return ok ? StepOk : StepSingular;
+}
+
+// Second order of all parts for one costate z = (zq, zp, zl), into H (nw, nw). After whole_step(): the costates backwards, then H = sum M_i' H_i M_i forwards.
+static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u, const double* z, double* H) {
+  Work<double>& w = e->d;
+  const ModelData& M = *w.M;
+  const int nd = M.nd, nw = w.nw, last = parts.count - 1;
+  const double* zl = M.nc ? z + 2 * nd : nullptr;
+  bool ok = costates_of_parts(e, o, parts, dt, u, z, z + nd, zl, e->gradient + w.nw);
+  double *Hi = e->square, *Mi = Hi + size_t(nw) * nw, *HM = Mi + size_t(nw) * nw, *zlast = e->buffer;
+  tangent_at_start(w, e->tangent, false);
+  for (int part = 0; part < parts.count; ++part) {
+    const double h = dt * parts.length[part];
+    const double* zi = e->costates + size_t(part) * 2 * nd;
+    load_part(w, e->parts, part, u);
+    ok = prepare(w, o, h, false, true) && ok;
+    first_order(w, o, h, false, true);
+    // keeps what the tangent needs: second_contracted() leaves Z, Lw, Rt, E and the forces' Jacobians alone
+    for (int c = 0; c < M.nc; ++c) zlast[c] = zl[c] / parts.length[last];
+    second_contracted(w, o, h, zi, zi + nd, part == last ? (M.nc ? zlast : nullptr) : nullptr, Hi);
+    part_by_whole(w, parts, part, e->tangent, Mi);
+    gemm(nw, nw, nw, 1.0, Hi, nw, 1, Mi, nw, 1, 0.0, HM, nw, e->packing);
+    gemm(nw, nw, nw, 1.0, Mi, 1, nw, HM, nw, 1, part ? 1.0 : 0.0, H, nw, e->packing);
+    if (part < last) tangent_of_next(w, o, parts, part, h, e->tangent, false, false);
+  }
+  for (int i = 0; i < nw; ++i) for (int k = 0; k < i; ++k) H[size_t(i) * nw + k] = H[size_t(k) * nw + i] = 0.5 * (H[size_t(i) * nw + k] + H[size_t(k) * nw + i]);
+  return ok;
+}
+
+static int second_order(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given given, int count, const double* z, double* H) {
+  Work<double>& w = work(s);
+  const ModelData& M = *w.M;
+  const StepOptions o = options(opt);
+  const int nz = 2 * M.nd + M.nc;
+  bool ok = true;
+  if (opt.parts->count > 1) {
+    Engine* e = engine(s);
+    int iterations;
+    double error;
+    if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [](int, double) {})) return status;
+    for (int c = 0; c < count; ++c) ok = second_of_parts(e, o, *opt.parts, dt, u, z + size_t(c) * nz, H + size_t(c) * w.nw * w.nw) && ok;
+    return ok ? StepOk : StepSingular;
+  }
+  if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
+  ok = prepare(w, o, dt, given != Given::solution, true);
   first_order(w, o, dt, false, true);
   for (int c = 0; c < count; ++c) {
-    const double* zc = z + size_t(c) * (2 * M.nd + M.nc);
+    const double* zc = z + size_t(c) * nz;
     second_contracted(w, o, dt, zc, zc + M.nd, M.nc ? zc + 2 * M.nd : nullptr, H + size_t(c) * w.nw * w.nw);
   }
-  return ok;
+  return ok ? StepOk : StepSingular;
 }
 
 // estimate of the condition of Dh(q_k+1) M^-1 Dh(q_k)^T (pivot ratio) and of the Newton matrix
@@ -557,7 +752,7 @@ static double condition(Scratch* s, const Options& opt, double dt, const double*
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   StepOptions o = options(opt);
-  load_step(w, x, p, u, y, lam);
+  load_solved(w, x, p, u, y, lam);
   prepare(w, o, dt, false, false);
   double lo = 1e300, hi = 0;
   for (int i = 0; i < M.nd; ++i) { double a = __builtin_fabs(w.inv[i]); if (a > hi) hi = a; if (a < lo) lo = a; }

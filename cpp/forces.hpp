@@ -104,6 +104,12 @@ template <class T> void start_constraints(Work<T>& w) {
   constraint_poses(w, w.x, w.start);
   constraint_rows(w, w.x, w.start, w.h, w.hscale, w.C0);
 }
+// the same at q_k+1, into w.C1
+template <class T> void end_constraints(Work<T>& w) {
+  if (!w.M->nc) return;
+  constraint_poses(w, w.y, w.end);
+  constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
+}
 // after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new reference point is fine)
 template <class T> void advance_constraints(Work<T>& w) {
   T* c = w.C0;

@@ -5,6 +5,7 @@
 #include <vector>
 #include "model.hpp"
 #include "ekf_problem.hpp"
+#include "parts.hpp"
 #include "riccati.hpp"
 
 namespace dalembert {
@@ -17,7 +18,11 @@ struct Options {
   bool plain = false;
   double stop = 0;             // see StepOptions
   std::vector<double> h_stop;  // not empty when stop > 0
+  const Parts* parts = parts_of(2);
 };
+
+// what a caller of a derivative has of the step: a guess of its end, its solution, or the solution right after this scratch has solved it
+enum class Given { guess, solution, just_solved };
 
 struct RolloutStatus {
   int steps = 0;       // steps completed
@@ -28,9 +33,11 @@ struct RolloutStatus {
 struct Rollout {       // one simulation; null pointers for what is absent
   int steps;
   const double* dt;    // (steps)
-  const double *U, *Rho;        // (steps, nu), (steps, nk): next kinematic values
-  double *Q, *P, *Lam;          // (steps+1, nq), (steps+1, nd), (steps, nc); rows 0 of Q, P given
-  int* iterations;              // (steps)
+  const double *U, *Rho;        // (steps, nu); (steps, nk): prescribed values at the ends of the steps, or of all parts of the steps (steps * parts, nk)
+  double *Q, *P, *Lam;          // (rows + 1, nq), (rows + 1, nd), (rows, nc) with rows = steps / every; rows 0 of Q, P given
+  int* iterations;              // (rows)
+  int every = 1;                // each n-th state is stored; 0: only the last one, in row 0
+  bool rho_by_part = false;
   // feedback: u_k = Uref_k - K_k (x_k - Xref_k); U, Rho are then outputs
   const double *K = nullptr, *Xref = nullptr, *Uref = nullptr;  // (steps, nU, nX), (steps+1, nX), (steps, nU)
   double *Uout = nullptr, *Rhoout = nullptr, *Vrho = nullptr;   // outputs; Vrho (steps+1, nk) in/out row 0
@@ -64,21 +71,22 @@ struct KernelTable {
   bool (*velocity)(Scratch*, const double* q, const double* p, double* v);     // v (nq), kinematic part given
   // the step
   int (*step)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error);
+  // resume: goes on where this scratch has stopped; otherwise from row 0 of Q, P
   RolloutStatus (*rollout)(Scratch*, const Options&, const Rollout&, int from, int to, bool resume);
   void (*rollout_lanes)(Scratch*, const Options&, const Rollout*, int count, int from, int to, RolloutStatus* status, const volatile bool* stop);
-  // linearization at a solved step (y, lam from `step`); A (nX, nX), B (nX, nU) of the state x = (q, p, v_rho), u = (u, rho); only entries that can differ from zero are
+  // derivatives of the step from (x, p) with u to y, lambda; return the status. Parts of a composed step are solved again, from the guess y. A (nX, nX), B (nX, nU) of the state x = (q, p, v_rho), u = (u, rho); only entries that can differ from zero are
   // written, so A and B must come in as zeros
-  bool (*linearize)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, bool fresh, double* A, double* B);
-  bool (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, double* Y, double* P, double* L, bool with_dt);
-  bool (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, const double* zq, const double* zp, const double* zl, double* grad);
+  int (*linearize)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given, double* A, double* B);
+  int (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* Y, double* P, double* L, bool with_dt);
+  int (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad);
   // H (count, nw, nw) for count costates (count, nd + nd + nc): one preparation, many contractions
-  bool (*second_order)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, bool fresh, int count, const double* z, double* H);
+  int (*second_order)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given, int count, const double* z, double* H);
   double (*condition)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, double* newton_out);
   // linear-quadratic kernel
   bool (*riccati)(const RiccatiProblem&, RiccatiSolution&, double* work);
   std::size_t (*riccati_workspace)(int states, int inputs);
   void (*riccati_rollout)(const RiccatiProblem&, const RiccatiSolution&, const double* x0, double* X, double* U);
-  void (*ekf)(const EkfProblem&, int begin, int end);
+  bool (*ekf)(const EkfProblem&, int begin, int end);                          // false: not enough memory
 };
 
 const KernelTable& kernels();           // the best one for this machine (or as forced by set_kernels)

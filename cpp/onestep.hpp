@@ -45,6 +45,15 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   return ok;
 }
 
+// dt times the derivative of p_k+1 (row i) by the time step at fixed q_k, q_k+1: dt itself, and v = (y - x)/dt, a direction with dq = 0, dv = -v/dt.
+// by_x, by_y (nq): dt times its derivatives by q_k and q_k+1
+template <class T> DAL_INLINE T momentum_by_dt(const Work<T>& w, const StepOptions& o, T dt, int i, const T* by_x, const T* by_y) {
+  const T w1 = T(1 - o.alpha), w2 = T(o.alpha);
+  T t = dt * (w2 * w.Lq[i] + T(o.plus) * w.Fgen[i]);
+  for (int k = 0; k < w.M->nq; ++k) t += (by_x[k] * w2 - by_y[k] * w1) * w.v[k];
+  return t;
+}
+
 // first column of the reduced first order, a whole tile: q_k begins at 0, p_k at nq
 DAL_INLINE int first_reduced(const Work<double>& w) { return w.M->nq / kTile * kTile; }
 
@@ -140,12 +149,12 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     if (forced) for (int k = 0; k < nq; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
     for (int k = 0; k < nu; ++k) p[nq + nd + k] += g * w.Fu[i * nu + k];
     if (with_dt) {
-      T t = dt * (w2 * w.Lq[i] + T(o.plus) * w.Fgen[i]);
+      T *a = w.tmp, *b = w.mu;
       for (int k = 0; k < nq; ++k) {
-        T a = w.E.h12[k * nq + i] + g * (s.a1 * fq[k] + s.b1 * fv[k]), b = w.E.h22[i * nq + k] + g * (s.a2 * fq[k] + s.b2 * fv[k]);
-        t += (a * w2 - b * w1) * w.v[k];
+        a[k] = w.E.h12[k * nq + i] + g * (s.a1 * fq[k] + s.b1 * fv[k]);
+        b[k] = w.E.h22[i * nq + k] + g * (s.a2 * fq[k] + s.b2 * fv[k]);
       }
-      p[nw - 1] += t * idt;
+      p[nw - 1] += momentum_by_dt(w, o, dt, i, a, b) * idt;
     }
   }
 }

@@ -94,14 +94,16 @@ template <class T> struct Work {
   Work& operator=(const Work&) = delete;
   ~Work() { std::free(block); }
 
-  void init(const ModelData& model, bool linearization) {
+  // false where there is not enough memory
+  [[nodiscard]] bool init(const ModelData& model, bool linearization) {
     M = &model;
     large = linearization;
     size_t size = layout(nullptr);
     block = static_cast<char*>(std::aligned_alloc(64, (size + 63) / 64 * 64));
-    if (!block) std::abort();
+    if (!block) return false;
     std::memset(block, 0, (size + 63) / 64 * 64);
     layout(block);
+    return true;
   }
 
  private:
