@@ -150,9 +150,15 @@ class Dynamics:
     def core_step(
         self, options: Any, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array
     ) -> tuple[Any, ...]:
-        """A step of the core with forces w at the probes."""
+        """A step of the core with forces w at the probes.
+
+        Forces act on the left, so w is as good as the momentum dt w: in that form the core, which doubts a hinge that ends
+        half a turn from where its momentum carries it, sees what moves the hinge (a user's constraint may turn it far).
+        """
+        push = p1 + dt * w if len(w) else p1
+        still = np.concatenate([u[self.map.u], np.zeros(self.map.probes)])
         y, p, found, its, status, error = self.core.step(
-            options, dt, q1[self.q], p1[self.d], np.concatenate([u[self.map.u], w]), q2[self.q], lam[self.rows]
+            options, dt, q1[self.q], push[self.d], still, q2[self.q], lam[self.rows]
         )
         full = lam.copy()
         full[self.rows] = found

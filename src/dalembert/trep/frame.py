@@ -335,7 +335,7 @@ class Frame(Component):
 
     def lg_inv(self) -> Array:
         """Inverse of `lg`."""
-        return _inverse(self.lg())
+        return inverse_pose(self.lg())
 
     def _local(self, order: int) -> Array:
         return np.linalg.matrix_power(self.twist_hat(), order) @ self.lg()
@@ -402,7 +402,7 @@ class Frame(Component):
         hats = self._sorted(variables)
         if hats is None:
             return np.zeros((4, 4))
-        g = _inverse(self._system._kinematics().pose(self))
+        g = self._system._kinematics().inverse(self)
         for hat in reversed(hats):
             g = -g @ hat
         return g
@@ -429,7 +429,7 @@ class Frame(Component):
 
     def g_inv(self) -> Array:
         """Inverse of the pose."""
-        return _inverse(self.g())
+        return self._system._kinematics().inverse(self).copy()
 
     def g_inv_dq(self, q1: Any) -> Array:
         """Derivative of the inverse of the pose."""
@@ -470,7 +470,7 @@ class Frame(Component):
         if first not in path or any(i not in path or path[i] <= path[first] for i in rest):
             return np.zeros((4, 4))
         g = kin.pose(self)
-        inverse = _inverse(g)
+        inverse = inverse_pose(g)
         column = inverse @ kin.hat(first) @ g
         for i in sorted(rest, key=lambda j: path[j]):
             other = inverse @ kin.hat(i) @ g
@@ -518,7 +518,8 @@ class Frame(Component):
         return self._column(dq1, q2, q3, q4)
 
 
-def _inverse(g: Array) -> Array:
+def inverse_pose(g: Array) -> Array:
+    """Inverse of a 4x4 pose."""
     out = np.eye(4)
     out[:3, :3] = g[:3, :3].T
     out[:3, 3] = -g[:3, :3].T @ g[:3, 3]

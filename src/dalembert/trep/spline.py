@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ class Spline:
             self._curve = _Spline([row[: depth + 1] for row in table])
         else:
             self._curve = _Spline(_complete(table))
+        self._ends, self._pieces = (
+            part.tolist() for part in self._curve.pieces()
+        )  # lists: one number at a time is asked for
 
     @property
     def x_points(self) -> NDArray[np.float64]:
@@ -46,17 +50,24 @@ class Spline:
         """A spline with the same points."""
         return Spline(self._curve.points)
 
+    def _piece(self, x: float) -> tuple[float, list[float]]:
+        i = max(bisect_right(self._ends, x) - 1, 0)
+        return x - self._ends[i], self._pieces[i]
+
     def y(self, x: float) -> float:
         """Value."""
-        return self._curve(float(x))
+        d, (a, b, c, e, f, g) = self._piece(float(x))
+        return a + d * (b + d * (c + d * (e + d * (f + d * g))))
 
     def dy(self, x: float) -> float:
         """Slope."""
-        return self._curve(float(x), 1)
+        d, (_, b, c, e, f, g) = self._piece(float(x))
+        return b + d * (2 * c + d * (3 * e + d * (4 * f + d * 5 * g)))
 
     def ddy(self, x: float) -> float:
         """Second derivative."""
-        return self._curve(float(x), 2)
+        d, (_, _, c, e, f, g) = self._piece(float(x))
+        return 2 * c + d * (6 * e + d * (12 * f + d * 20 * g))
 
 
 def _complete(table: list[tuple[Any, ...]]) -> list[tuple[float, ...]]:

@@ -17,7 +17,10 @@ from .config import Config
 from .dynamics import Derivatives, Dynamics
 from .frame import Frame
 from .state import Array, State
+from .trajectory import load_trajectory, save_trajectory  # trep has them here too
 from .translation import Kinematics, Translation, translate
+
+__all__ = ["System", "load_trajectory", "save_trajectory"]
 
 
 class System(State):

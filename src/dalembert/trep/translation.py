@@ -9,7 +9,7 @@ trep orders dynamic variables as they were created, dalembert as the tree is wal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ..mechanics import compiled_joints, core
 from ..model.frames import unflatten
 from ..model.model import Model
 from .constraints import Distance
-from .frame import CONST_SE3, Frame
+from .frame import CONST_SE3, Frame, inverse_pose
 
 if TYPE_CHECKING:
     from .config import Config
@@ -44,9 +44,10 @@ class Names:
     point: bool = False
 
     @classmethod
-    def of(cls, system: System, point: bool) -> Names:
+    def of(cls, system: System, point: bool, shown: bool = False) -> Names:
         frames = _unique(system.frames, "frame", {"world"})
-        frames[id(system.world_frame)] = "world"
+        if not shown:  # else a frame of its own stands for it
+            frames[id(system.world_frame)] = "world"
         return cls(frames, _unique(system.configs, "q", set()), _unique(system.inputs, "u", set()), point)
 
     def frame(self, frame: Frame) -> str:
@@ -74,6 +75,14 @@ def _unique(parts: Sequence[Any], prefix: str, taken: set[str]) -> dict[int, str
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What the viewer shows besides the system: a shift of the whole (3,), mesh files by id of their frames."""
+
+    offset: Array
+    meshes: Mapping[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class Translation:
     """A model with the indices that lead from its order to trep's.
 
@@ -96,16 +105,19 @@ class Translation:
         return core(self.model)
 
 
-def translate(system: System, elements: Sequence[Any], *, point: bool = False, probes: bool = False) -> Translation:
-    """The model of a system with the given native elements; `probes` adds an input to every dynamic variable."""
-    names = Names.of(system, point)
+def translate(
+    system: System, elements: Sequence[Any], *, point: bool = False, probes: bool = False, shown: Shown | None = None
+) -> Translation:
+    """The model of a system with the given native elements; `probes` adds an input to every dynamic variable, `shown`
+    a frame in the world's place, shifted and with meshes, and the meshes of other frames."""
+    names = Names.of(system, point, shown is not None)
     found: list[tuple[Any, Any]] = []
     for element in elements:
         value = element._element(names)
         if value is not None:
             found.append((element, value))
     lengths = [e.config for e in elements if isinstance(e, Distance) and e.config is not None and not point]
-    frames = unflatten(_rows(system, names, point, {id(c) for c in lengths}))
+    frames = unflatten(_rows(system, names, point, {id(c) for c in lengths}, shown))
     values = [value for _, value in found]
     if probes:
         values += [da.ConfigForce(names.config(c), PROBE + names.config(c)) for c in system.dyn_configs]
@@ -123,10 +135,32 @@ def translate(system: System, elements: Sequence[Any], *, point: bool = False, p
     return Translation(system, model, names, q, u, c, system.nQd if probes else 0, plain)
 
 
-def _rows(system: System, names: Names, point: bool, lengths: set[int]) -> list[Any]:
+def _rows(system: System, names: Names, point: bool, lengths: set[int], shown: Shown | None) -> list[Any]:
     """The frames as rows (see `dalembert.model.frames.flatten`); variables without a frame get one of their own."""
     rows: list[Any] = []
     index = {id(system.world_frame): -1}
+
+    def meshes(frame: Frame) -> tuple[da.Visual, ...]:
+        return tuple(da.Visual("mesh", mesh=path) for path in shown.meshes.get(id(frame), ())) if shown else ()
+
+    if shown:
+        pose = np.eye(4)
+        pose[:3, 3] = shown.offset
+        world = system.world_frame
+        index[id(world)] = 0
+        rows.append(
+            (
+                -1,
+                "se3",
+                tuple(map(tuple, pose.tolist())),
+                names.frame(world),
+                0.0,
+                (0.0,) * 6,
+                (0.0,) * 3,
+                0.0,
+                meshes(world),
+            )
+        )
 
     def value(config: Config) -> Any:
         name = names.config(config)
@@ -146,7 +180,17 @@ def _rows(system: System, names: Names, point: bool, lengths: set[int]) -> list[
             moments = [1.0, 1.0, 1.0]
         inertia = (*moments, 0.0, 0.0, 0.0)
         rows.append(
-            (index[id(frame.parent)], transform, amount, names.frame(frame), mass, inertia, (0.0,) * 3, 0.0, ())
+            (
+                index[id(frame.parent)],
+                transform,
+                amount,
+                names.frame(frame),
+                mass,
+                inertia,
+                (0.0,) * 3,
+                0.0,
+                meshes(frame),
+            )
         )
     for config in system.configs:
         if config.frame is not None or id(config) in lengths:
@@ -173,12 +217,20 @@ class Kinematics:
         self._twists = np.zeros((len(q), 6))
         if len(q):
             self._twists[translation.q[compiled_joints(translation.model)]] = translation.core.twists(x)
+        self._inverses: dict[int, Array] = {}
         self._hats: dict[int, Array] = {}
         self._paths: dict[int, dict[int, int]] = {}
 
     def pose(self, frame: Frame) -> Array:
         """4x4 pose of a frame; not to be changed."""
         return self._poses[self._at[id(frame)]]  # type: ignore[no-any-return]
+
+    def inverse(self, frame: Frame) -> Array:
+        """Inverse of a frame's pose; not to be changed."""
+        found = self._inverses.get(id(frame))
+        if found is None:
+            found = self._inverses[id(frame)] = inverse_pose(self.pose(frame))
+        return found
 
     def hat(self, i: int) -> Array:
         """Twist of variable i as a 4x4 matrix."""

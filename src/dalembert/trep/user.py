@@ -182,6 +182,9 @@ class User:
             except np.linalg.LinAlgError:
                 break
             w, mu = w + change[:nd], mu + change[nd:]
+            q2[:nd] += (
+                moves @ change[:nd]
+            )  # where the core is to begin: a large change of w may be far from the last q2
         return q2, p2, lam, total, 1, error / TOLERANCE
 
     def derivatives(

@@ -99,24 +99,35 @@ class DSystem:
             raise ValueError(f"{what} has shape {rows.shape}, but {shape} is needed")
         return rows
 
+    def _filled(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
+        """A part that is built: one number serves all of it, one row all times; zeros may stand for what is not there."""
+        if value is None:
+            return np.zeros(shape)
+        rows = np.asarray(value, dtype=float)
+        if rows.ndim < len(shape) and rows.shape == shape[len(shape) - rows.ndim :]:
+            return np.broadcast_to(rows, shape).copy()
+        if shape[-1] == 0 and rows.shape[:-1] == shape[:-1] and not rows.any():
+            return np.zeros(shape)
+        return self._part(rows, shape, what)
+
     def build_state(self, Q: Any = None, p: Any = None, v: Any = None) -> Array:
-        """State from its parts; missing ones are zero."""
+        """State from its parts, arrays or one number for all of a part; missing ones are zero."""
         s = self.system
         parts = ((Q, s.nQ, "Q"), (p, s.nQd, "p"), (v, s.nQk, "v"))
-        return np.concatenate([self._part(x, (n,), what) for x, n, what in parts])
+        return np.concatenate([self._filled(x, (n,), what) for x, n, what in parts])
 
     def build_input(self, u: Any = None, rho: Any = None) -> Array:
-        """Input from its parts; missing ones are zero."""
+        """Input from its parts, arrays or one number for all of a part; missing ones are zero."""
         s = self.system
-        return np.concatenate([self._part(u, (s.nu,), "u"), self._part(rho, (s.nQk,), "rho")])
+        return np.concatenate([self._filled(u, (s.nu,), "u"), self._filled(rho, (s.nQk,), "rho")])
 
     def build_trajectory(
         self, Q: Any = None, p: Any = None, v: Any = None, u: Any = None, rho: Any = None
     ) -> tuple[Array, Array]:
-        """(X (N+1, nX), U (N, nU)) from parts; missing ones are zero."""
+        """(X (N+1, nX), U (N, nU)) from parts: curves, one row for all times, or one number; missing ones are zero."""
         s, n = self.system, len(self._time)
-        x = [self._part(a, (n, m), what) for a, m, what in ((Q, s.nQ, "Q"), (p, s.nQd, "p"), (v, s.nQk, "v"))]
-        w = [self._part(a, (n - 1, m), what) for a, m, what in ((u, s.nu, "u"), (rho, s.nQk, "rho"))]
+        x = [self._filled(a, (n, m), what) for a, m, what in ((Q, s.nQ, "Q"), (p, s.nQd, "p"), (v, s.nQk, "v"))]
+        w = [self._filled(a, (n - 1, m), what) for a, m, what in ((u, s.nu, "u"), (rho, s.nQk, "rho"))]
         return np.hstack(x), np.hstack(w)
 
     def split_state(self, X: Any = None) -> tuple[Array, Array, Array]:
@@ -215,7 +226,10 @@ class DSystem:
 
     def _contracted(self, z: Any) -> Array:
         nq, nd, _, _ = self._sizes()
-        c = self._part(z, (self.nX,), "z")
+        c = np.asarray(z, dtype=float)
+        if c.ndim == 1 and not c[self.nX :].any():  # scripts pass longer ones; zeros beyond the states lose nothing
+            c = c[: self.nX]
+        c = self._part(c, (self.nX,), "z")
         row = np.concatenate([c[:nd], c[nq : nq + nd], np.zeros(self.system.nc)])
         return self.varint._contracted(row[None])[0]
 
