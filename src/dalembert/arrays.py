@@ -76,10 +76,19 @@ def whole(value: Any, what: str) -> int:
     return int(number)
 
 
-def nearest(name: Any, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
+def nearest(name: object, known: Iterable[str]) -> str:
+    """ " (did you mean ...?)" for a misspelled name, or nothing; huge lists are searched in part, to be quick.
 
-    close = get_close_matches(str(name), list(known), n=3)
+    >>> nearest("theat", ["theta", "x"])
+    " (did you mean 'theta'?)"
+    """
+    from difflib import get_close_matches
+    from itertools import islice
+
+    wanted = str(name)[:100]
+    # at a ratio of 0.6 the shorter one has at least 3/7 of the length of the longer one
+    like = (k for k in known if 3 * max(len(k), len(wanted)) <= 7 * min(len(k), len(wanted)))
+    close = get_close_matches(wanted, list(islice(like, 2000)), n=3)
     return f" (did you mean {', '.join(map(repr, close))}?)" if close else ""
 
 

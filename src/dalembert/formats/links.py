@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ModelError
-from ..model.frames import Frame, Kinematic
-from ..model.model import Model
+from ..model import Frame, Kinematic, Model
 from . import rigid
 from .rigid import Array
 
@@ -54,7 +53,7 @@ def links_of(model: Model, format: str) -> list[Link]:
     >>> [link.name for link in links_of(Model([rx("q", tz(-1.0, name="bob", mass=1.0))]), "URDF")]
     ['world', 'bob']
     """
-    taken = set(model.frame_names)
+    taken, copies = set(model.frame_names), dict[str, int]()
     links = [Link("world", None, 0, (np.eye(4),), ())]
     # for every frame: number of the nearest link at or above, and the way from there
     ways: list[tuple[int, tuple[Array, ...], tuple[Motion, ...]]] = [(0, (np.eye(4),), ())]
@@ -73,7 +72,7 @@ def links_of(model: Model, format: str) -> list[Link]:
             constants = (*constants[:-1], constants[-1] @ _constant(f))
         special = f.name is not None or f.mass or any(f.inertia) or f.visuals
         if special or (isinstance(f.value, str) and len(f.children) != 1):
-            links.append(Link(_name(f, taken), f, number, constants, motions))
+            links.append(Link(_name(f, taken, copies), f, number, constants, motions))
             ways.append((len(links) - 1, (np.eye(4),), ()))
         else:
             ways.append((number, constants, motions))
@@ -90,14 +89,13 @@ def _constant(f: Frame) -> Array:
     return rigid.pose(np.eye(3), amount * np.eye(3)[axis])
 
 
-def _name(f: Frame, taken: set[str]) -> str:
+def _name(f: Frame, taken: set[str], copies: dict[str, int]) -> str:
     if f.name is not None:
         return f.name
-    base = f.variable or "link"
-    name, n = base, 1
-    while name in taken:
-        n += 1
-        name = f"{base}_{n}"
+    name = base = f.variable or "link"
+    while name in taken:  # counts go on where they were, so that a thousand unnamed links are a thousand tries
+        copies[base] = copies.get(base, 1) + 1
+        name = f"{base}_{copies[base]}"
     taken.add(name)
     return name
 

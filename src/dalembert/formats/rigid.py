@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..model.frames import Frame, Kinematic, rx, ry, rz, se3, tx, ty, tz
+from ..arrays import Array
+from ..model import Frame, Kinematic, rx, ry, rz, se3, tx, ty, tz
 
-Array = NDArray[np.float64]
 _AXES = np.eye(3)
 
 
@@ -68,6 +67,26 @@ def from_quaternion(q: Sequence[float]) -> Array:
     )
 
 
+def to_quaternion(r: Array) -> list[float]:
+    """(w, x, y, z) of a rotation, by its largest component.
+
+    >>> to_quaternion(np.diag([1.0, -1.0, -1.0]))
+    [0.0, 1.0, 0.0, 0.0]
+    """
+    t = [np.trace(r), r[0, 0], r[1, 1], r[2, 2]]
+    i = int(np.argmax(t))
+    if i == 0:
+        q = [1 + t[0], r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]
+    else:
+        a, b, c = i - 1, i % 3, (i + 1) % 3
+        q = [r[c, b] - r[b, c], 0.0, 0.0, 0.0]
+        q[1 + a] = 1 + 2 * r[a, a] - t[0]
+        q[1 + b] = r[a, b] + r[b, a]
+        q[1 + c] = r[a, c] + r[c, a]
+    norm = math.sqrt(sum(float(x) ** 2 for x in q))
+    return [float(x) / norm for x in q]
+
+
 def pose(r: Array, p: Sequence[float] | Array) -> Array:
     """The 4x4 transform of a rotation and a position.
 
@@ -103,6 +122,35 @@ def z_onto(axis: Sequence[float]) -> Array:
     x = np.cross(other, a)
     x /= math.sqrt(float(x @ x))
     return np.column_stack([x, np.cross(a, x), a]) + 0.0
+
+
+def unit(v: Array) -> Array | None:
+    """The direction of a vector; None if it is (almost) zero.
+
+    >>> unit(np.array([0.0, 3.0])).tolist()
+    [0.0, 1.0]
+    """
+    largest = np.abs(v).max()
+    if largest < 1e-10:
+        return None
+    v = v / largest
+    return np.asarray(v / math.sqrt(float(v @ v)))
+
+
+def least_turn(direction: Sequence[float] | Array) -> Array:
+    """The smallest rotation that takes z to a direction, 3x3; the identity if there is none.
+
+    >>> least_turn((0, 0, -1)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]]
+    """
+    along = unit(np.asarray(direction, dtype=float))
+    if along is None:
+        return np.eye(3)
+    x, y, z = along
+    if z < -1 + 1e-12:
+        return np.diag([1.0, -1.0, -1.0])
+    k = 1 / (1 + z)
+    return np.array([[1 - k * x * x, -k * x * y, x], [-k * x * y, 1 - k * y * y, y], [-x, -y, z]])
 
 
 def moving(

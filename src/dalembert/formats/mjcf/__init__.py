@@ -1,0 +1,79 @@
+"""MJCF: the part of MuJoCo's model files that this library can say.
+
+Read: the tree of bodies with hinge, slide, ball and free joints (several per body, any axis and anchor, `ref`); mass
+and inertia from `inertial` or from primitive geoms; joint stiffness and damping; equality connect, weld, joint, tendon;
+spatial tendons between two sites as springs, dampers or (with an equality) constant distances; fixed tendons with an
+equality; motors on hinges and slides as `ConfigForce`; gravity; default classes; keyframes as configurations;
+`compiler` angle, eulerseq, inertiafromgeom, boundmass, boundinertia, settotalmass. Ball and free joints have the
+variables joint.rz .ry .rx (and .tx .ty .tz).
+
+Different from MuJoCo: constraints are hard (solref, solimp are ignored); the input of a motor is the generalized force
+itself, so that MuJoCo's ctrl = input / gear.
+
+Ignored, because it does not enter the smooth equations of motion: contacts and friction coefficients, joint, tendon and
+actuator ranges, cameras, lights, sensors, visual and size settings, integrator options, custom and text data.
+
+Refused with the reason: what would change the motion. Name it in `skip` to leave it out: "armature", "frictionloss",
+"actuator", "tendon", "equality", "damping", "stiffness", "fluid", "gravcomp", "geom" (masses of meshes).
+
+The files of this package, in the order in which a text walks through them: `settings` (compiler, default classes, poses),
+`tree` (bodies, joints, sites), `forces` (gravity, springs and dampers of joints, motors), `ties` (tendons, equalities),
+`geoms` (shapes: inertia and pictures), `frames` (the tree as frames), `configurations` (keyframes); and `writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...arrays import nearest
+from ...errors import ModelError
+from ...model import Model
+from ..document import Configurations
+from ..markup import parse
+from .configurations import read_configurations
+from .elements import Elements
+from .forces import read_actuators, read_joint_forces, read_options
+from .frames import build_frames
+from .settings import FEATURES, Settings
+from .ties import read_ties
+from .tree import read_tree
+from .writer import write
+
+_IGNORED = ("size", "visual", "statistic", "custom", "contact", "sensor", "asset", "compiler", "default", "option")
+_SECTIONS = (*_IGNORED, "worldbody", "equality", "tendon", "actuator", "keyframe")
+
+
+def read(raw: bytes, file: str | None = None, *, skip: Sequence[str] = ()) -> tuple[Model, Configurations]:
+    """Read an MJCF text; `skip` names features (see above) to leave out instead of refusing them.
+
+    >>> text = b'''<mujoco><worldbody><body name="bob"><joint name="q" axis="1 0 0"/>
+    ...     <geom type="sphere" size="0.1" pos="0 0 -1" mass="1"/></body></worldbody></mujoco>'''
+    >>> read(text)[0].variables
+    ('q',)
+    """
+    left_out = (skip,) if isinstance(skip, str) else tuple(skip)
+    unknown = [s for s in left_out if s not in FEATURES]
+    if unknown:
+        raise ValueError(f"skip: {unknown[0]!r} is not one of {', '.join(FEATURES)}")
+    root = parse(raw, file)
+    if root.name != "mujoco":
+        raise root.wrong(f"an MJCF file starts with <mujoco>, not <{root.name}>")
+    settings = Settings(root, file, left_out)
+    for tag in root.children:
+        if tag.name not in _SECTIONS:
+            raise tag.wrong(f"<{tag.name}> is not supported{nearest(tag.name, _SECTIONS)}")
+    elements = Elements()
+    read_options(settings, elements)
+    tree = read_tree(settings)
+    read_joint_forces(settings, tree, elements)
+    read_ties(settings, tree, elements)
+    read_actuators(settings, tree, elements)
+    frames = build_frames(settings, tree)
+    try:
+        model = Model(frames, elements.found, root.get("model") or "mujoco")
+    except ModelError as error:
+        raise (elements.blame(error, root) or tree.blame(error) or root.wrong(error.reason, error.culprit)) from None
+    return model, read_configurations(settings, tree)
+
+
+__all__ = ["FEATURES", "read", "write"]

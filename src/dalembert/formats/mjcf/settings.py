@@ -1,0 +1,155 @@
+"""What holds for the whole file: compiler settings, default classes, features to skip, and how poses are written.
+
+In: the root element. Out: `Settings`, which fills in defaults, reads orientations, and refuses what is not supported.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...arrays import nearest
+from .. import rigid
+from ..markup import Tag
+from ..rigid import Array
+
+FEATURES = (
+    "armature",
+    "frictionloss",
+    "actuator",
+    "tendon",
+    "equality",
+    "damping",
+    "stiffness",
+    "fluid",
+    "gravcomp",
+    "geom",
+)
+_ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}  # key -> how many numbers
+_LETTERS = "xyz"
+
+
+class Settings:
+    """Compiler settings and default classes of one file."""
+
+    def __init__(self, root: Tag, file: str | None, skip: tuple[str, ...]) -> None:
+        self.root = root
+        self.file = file
+        self.skip = skip
+        self._compiler: dict[str, Tag] = {key: tag for tag in root.all("compiler") for key in tag.attributes}
+        self._degrees = self.choice("angle", "degree", ("degree", "radian")) == "degree"
+        self.choice("coordinate", "local", ("local",))
+        self.from_geom = self.choice("inertiafromgeom", "auto", ("auto", "true", "false"))
+        sequence = self.word("eulerseq", "xyz")
+        if len(sequence) != 3 or any(c not in "xyzXYZ" for c in sequence):
+            raise self._compiler["eulerseq"].wrong(f"eulerseq {sequence!r} must be three letters of xyzXYZ")
+        self._eulerseq = sequence
+        self._classes = _read_classes(root)
+
+    # ---- settings
+
+    def word(self, key: str, default: str) -> str:
+        """A compiler setting as text."""
+        tag = self._compiler.get(key)
+        return default if tag is None else tag.attributes[key]
+
+    def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
+        """A compiler setting that must be one of some words."""
+        value = self.word(key, default)
+        if value not in allowed:
+            reason = f"compiler {key}={value!r} is not supported (only {', '.join(allowed)})"
+            raise self._compiler[key].wrong(reason, key)
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """A compiler setting as a number."""
+        tag = self._compiler.get(key)
+        return default if tag is None else tag.number(key)
+
+    def refuse(self, feature: str, tag: Tag, reason: str, culprit: str | None = None) -> None:
+        """An error, unless the user asked to leave this feature out."""
+        if feature not in self.skip:
+            raise tag.wrong(f"{reason} (skip='{feature}' leaves it out)", culprit)
+
+    def filled(self, tag: Tag, childclass: str | None = None, kind: str | None = None) -> Tag:
+        """The element with the attributes of its default class filled in (those of `kind`, by default its own)."""
+        name = tag.get("class") or childclass or "main"
+        if name not in self._classes:
+            raise tag.wrong(f"unknown default class '{name}'{nearest(name, self._classes)}", name)
+        defaults = self._classes[name].get(kind or tag.name)
+        if not defaults:
+            return tag
+        merged = Tag(tag.name, {**defaults, **tag.attributes}, tag.file, tag.line, tag.column)
+        merged.children = tag.children
+        return merged
+
+    # ---- poses
+
+    def angle(self, value: float) -> float:
+        """An angle of the file in radians."""
+        return math.radians(value) if self._degrees else value
+
+    def pose(self, tag: Tag) -> Array:
+        """The transform (4, 4) of `pos` and one of the five ways to write an orientation."""
+        return rigid.pose(self._rotation(tag), tag.numbers("pos", 3, (0.0, 0.0, 0.0)))
+
+    def _rotation(self, tag: Tag) -> Array:
+        given = [k for k in _ORIENTATIONS if k in tag.attributes]
+        if len(given) > 1:
+            raise tag.wrong(f"<{tag.name}> has several orientations: {', '.join(given)}")
+        if not given:
+            return np.eye(3)
+        key = given[0]
+        values = np.array(tag.numbers(key, _ORIENTATIONS[key]))
+        largest = np.abs(values).max()
+        if key == "quat":
+            if largest < 1e-10:
+                raise tag.wrong(f"<{tag.name}> quat is zero")
+            return rigid.from_quaternion(values / largest)
+        if key == "axisangle":
+            if np.abs(values[:3]).max() < 1e-10:
+                raise tag.wrong(f"<{tag.name}> axisangle has a zero axis")
+            turn = rigid.z_onto(values[:3].tolist())
+            return turn @ rigid.rotation(2, self.angle(values[3])) @ turn.T
+        if key == "zaxis":
+            if largest < 1e-10:
+                raise tag.wrong(f"<{tag.name}> zaxis is zero")
+            return rigid.least_turn(values)
+        if key == "xyaxes":
+            x = rigid.unit(values[:3])
+            y = None if x is None else rigid.unit(values[3:] - x * float(x @ values[3:]))
+            if x is None or y is None:
+                raise tag.wrong(f"<{tag.name}> xyaxes are zero or parallel")
+            return np.column_stack([x, y, np.cross(x, y)])
+        r = np.eye(3)
+        for letter, angle in zip(self._eulerseq, values, strict=True):
+            step = rigid.rotation(_LETTERS.index(letter.lower()), self.angle(angle))
+            r = r @ step if letter.islower() else step @ r  # small letters turn with the body
+        return r
+
+
+def _read_classes(root: Tag) -> dict[str, dict[str, dict[str, str]]]:
+    """Default classes: name -> kind of element -> attributes, those of the class around it included."""
+    classes: dict[str, dict[str, dict[str, str]]] = {"main": {}}
+
+    def fill(table: dict[str, dict[str, str]], tag: Tag) -> None:
+        for child in tag.children:
+            if child.name != "default":
+                kind = "general" if child.name == "motor" else child.name
+                table[kind] = {**table.get(kind, {}), **child.attributes}
+
+    for top in root.all("default"):
+        name = top.get("class") or "main"
+        fill(classes.setdefault(name, {}), top)
+        classes["main"] = classes[name]
+        stack = [(child, name) for child in top.all("default")]
+        while stack:
+            tag, parent = stack.pop()
+            name = tag.need("class")
+            if name in classes:
+                raise tag.wrong(f"default class '{name}' is given twice", name)
+            classes[name] = dict(classes[parent])  # tables of attributes are replaced above, never changed
+            fill(classes[name], tag)
+            stack += [(child, name) for child in tag.all("default")]
+    return classes
