@@ -5,8 +5,8 @@ Every room checks its arguments with these functions, so that a wrong shape, an 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,109 +15,120 @@ Array = NDArray[np.float64]
 Named = ArrayLike | Mapping[str, float]  # numbers in order, or by name
 
 
-def floats(value: Any, what: str) -> Array:
-    """A contiguous float array; text, complex numbers and objects are a ValueError, not a conversion."""
+def floats(value: object, what: str) -> Array:
+    """A contiguous float array of any shape; text, complex numbers and objects are a ValueError, not a conversion.
+
+    >>> floats([1, 2], "q")
+    array([1., 2.])
+    """
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
         return value
     try:
         x = np.asarray(value)
         if x.dtype.kind in "fiub":
-            return np.ascontiguousarray(x, dtype=float)
+            return np.asarray(x, dtype=np.float64, order="C")
         if x.dtype.kind == "O" and not any(isinstance(y, (str, bytes, complex)) for y in x.ravel()):
-            return np.ascontiguousarray(x.astype(float))
-    except (TypeError, ValueError):
+            return np.asarray(x, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError(f"{what} must be an array of real numbers, not {value!r:.80}")
 
 
-def vector(value: ArrayLike | Mapping[str, float] | None, names: Sequence[str], what: str) -> Array:
-    """Numbers for named entries: an array, a dict by name (others zero), or None (zeros); checked for shape and NaN."""
-    if value is None:
-        return np.zeros(len(names))
-    if isinstance(value, Mapping):
-        out = np.zeros(len(names))
-        index = {n: i for i, n in enumerate(names)}
-        for key, x in value.items():
-            if key not in index:
-                raise ValueError(f"{what}: unknown name {key!r}{nearest(key, names)}")
-            number = floats(x, f"{what}['{key}']")
-            if number.size != 1:
-                raise ValueError(f"{what}['{key}'] must be one number, not {x!r:.80}")
-            out[index[key]] = number.item()
-    else:
-        out = floats(value, what)
-        if out.shape != (len(names),):
-            raise ValueError(f"{what} has shape {out.shape}, but ({len(names)},) is needed")
-    if not np.isfinite(out).all():
-        bad = int(np.flatnonzero(~np.isfinite(out))[0])
-        raise ValueError(f"{what} is not finite at '{names[bad]}'")
-    return out
+def finite(value: object, what: str, *shapes: tuple[int | None, ...], names: Sequence[str] = ()) -> Array:
+    """A contiguous float array of one of the shapes (None: any length; none given: any shape) without NaN or infinity.
 
+    A single number will do where the shape (1,) is needed. `names` of the entries of the last axis make better messages.
 
-def matrix(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
-    """A finite float array of the given shape (-1: any)."""
-    out = floats(value, what)
-    if out.shape != shape and (
-        out.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, out.shape, strict=True))
-    ):
-        wanted = "(" + ", ".join("N" if n == -1 else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
-        raise ValueError(f"{what} has shape {out.shape}, but {wanted} is needed")
-    if not np.isfinite(out).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
-        raise ValueError(f"{what} is not finite at index {where}")
-    return out
-
-
-def whole(value: Any, what: str) -> int:
-    """A whole number, given as one (3) or as a float without fraction (3.0)."""
-    number = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or number % 1 != 0:
-        raise ValueError(f"{what} must be a whole number, not {value!r}")
-    return int(number)
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """ " (did you mean ...?)" for a misspelled name, or nothing; huge lists are searched in part, to be quick.
-
-    >>> nearest("theat", ["theta", "x"])
-    " (did you mean 'theta'?)"
+    >>> finite([[1, 2]], "A", (None, 2)).shape
+    (1, 2)
+    >>> finite([1, 2, 3], "u", (2,))
+    Traceback (most recent call last):
+    ...
+    ValueError: u has shape (3,), but (2,) is needed
     """
-    from difflib import get_close_matches
-    from itertools import islice
-
-    wanted = str(name)[:100]
-    # at a ratio of 0.6 the shorter one has at least 3/7 of the length of the longer one
-    like = (k for k in known if 3 * max(len(k), len(wanted)) <= 7 * min(len(k), len(wanted)))
-    close = get_close_matches(wanted, list(islice(like, 2000)), n=3)
-    return f" (did you mean {', '.join(map(repr, close))}?)" if close else ""
-
-
-def finite(value: Any, what: str, *shapes: tuple[int | None, ...]) -> Array:
-    """A contiguous float64 array of one of the shapes (None: any length), without NaN or infinity.
-
-    >>> finite([[1, 2]], "A", (None, 2)).dtype
-    dtype('float64')
-    """
-    try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} must be an array of numbers") from None
-    if np.ndim(value) == 0:
-        array = array.reshape(())
-    if shapes and not any(_fits(array.shape, s) for s in shapes):
-        wanted = " or ".join("(" + ", ".join("any" if d is None else str(d) for d in s) + ")" for s in shapes)
-        raise ValueError(f"{what} has shape {array.shape}, but {wanted} is needed")
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{what} is not finite at {where}")
-    return array
+    x = floats(value, what)
+    if shapes and x.shape not in shapes and not any(_fits(x.shape, s) for s in shapes):
+        if x.ndim or (1,) not in shapes:
+            wanted = " or ".join(map(_shown, shapes))
+            raise ValueError(f"{what} has shape {x.shape}, but {wanted} is needed")
+        x = x.reshape(1)
+    if not np.isfinite(x).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
+        if names and x.ndim in (1, 2):
+            where = ", ".join([*(f"step {i}" for i in place[:-1]), repr(names[place[-1]])])
+        else:
+            where = f"index {place}"
+        raise ValueError(f"{what} is not finite at {where}" if place else f"{what} is not finite ({x})")
+    return x
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(wanted) and all(w is None or w == s for s, w in zip(shape, wanted, strict=True))
+    return len(shape) == len(wanted) and all(w is None or w == n for n, w in zip(shape, wanted, strict=True))
 
 
-def weight(value: Any, what: str, n: int, steps: int | None = None) -> Array:
+def _shown(shape: tuple[int | None, ...]) -> str:
+    if shape == ():
+        return "a number"
+    return str(tuple("N" if n is None else n for n in shape)).replace("'", "")
+
+
+def matrix(value: object, shape: tuple[int, ...], what: str) -> Array:
+    """`finite` with -1 for any length."""
+    return finite(value, what, tuple(None if n == -1 else n for n in shape))
+
+
+def number(value: object, what: str) -> float:
+    """One finite number, given as such: not as text, not as a truth value.
+
+    >>> number(3, "mass")
+    3.0
+    """
+    try:
+        if isinstance(value, (str, bytes, bool)):  # float() would take them; a quoted number is a slip
+            raise TypeError
+        x = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{what} must be a number, not {value!r:.80}") from None
+    if not math.isfinite(x):
+        raise ValueError(f"{what} is not finite ({x})")
+    return x
+
+
+def whole(value: object, what: str) -> int:
+    """A whole number, given as one (3) or as a float without fraction (3.0).
+
+    >>> whole(3.0, "steps")
+    3
+    """
+    n = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
+    if isinstance(n, bool) or not isinstance(n, (int, float)) or n % 1 != 0:
+        raise ValueError(f"{what} must be a whole number, not {value!r:.80}")
+    return int(n)
+
+
+def vector(value: Named | None, names: Sequence[str], what: str) -> Array:
+    """Numbers (n,) for named entries: an array, a dict by name (others zero), or None (zeros).
+
+    >>> vector({"theta": 1.5}, ["x", "theta"], "q")
+    array([0. , 1.5])
+    """
+    if value is None:
+        return np.zeros(len(names))
+    if not isinstance(value, Mapping):
+        return finite(value, what, (len(names),), names=names)
+    out = np.zeros(len(names))
+    index = {n: i for i, n in enumerate(names)}
+    for key, x in value.items():
+        if key not in index:
+            raise ValueError(f"{what}: unknown name {key!r}{nearest(key, names)}")
+        entry = floats(x, f"{what}['{key}']")
+        if entry.size != 1:
+            raise ValueError(f"{what}['{key}'] must be one number, not {x!r:.80}")
+        out[index[key]] = entry.item()
+    return finite(out, what, names=names)
+
+
+def weight(value: object, what: str, n: int, steps: int | None = None) -> Array:
     """A weight matrix (n, n), or (steps, n, n): from a number, a diagonal (n,), a matrix, or one matrix per step.
 
     >>> weight([1, 2], "Q", 2)
@@ -136,3 +147,19 @@ def weight(value: Any, what: str, n: int, steps: int | None = None) -> Array:
     if skew > 1e-9 * float(np.abs(array).max(initial=0.0)):
         raise ValueError(f"{what} is not symmetric (difference {skew:.3g})")
     return np.ascontiguousarray((array + np.swapaxes(array, -1, -2)) / 2)
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """ " (did you mean ...?)" for a misspelled name, or nothing; huge lists are searched in part, to be quick.
+
+    >>> nearest("theat", ["theta", "x"])
+    " (did you mean 'theta'?)"
+    """
+    from difflib import get_close_matches
+    from itertools import islice
+
+    wanted = str(name)[:100]
+    # at a ratio of 0.6 the shorter one has at least 3/7 of the length of the longer one
+    like = (k for k in known if 3 * max(len(k), len(wanted)) <= 7 * min(len(k), len(wanted)))
+    close = get_close_matches(wanted, list(islice(like, 2000)), n=3)
+    return f" (did you mean {', '.join(map(repr, close))}?)" if close else ""

@@ -10,11 +10,11 @@ positional arguments::
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..arrays import number
 from ..errors import ModelError
 
 AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
@@ -192,16 +192,11 @@ def _numbers(values: Any, what: str, label: str) -> tuple[float, ...]:
     return tuple(_finite(x, what, label) for x in rows)
 
 
-def _finite(value: Any, what: str, label: str) -> float:
+def _finite(value: object, what: str, label: str) -> float:
     try:
-        if isinstance(value, (str, bytes, bool)):  # float() would accept them; a quoted number is a slip
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{label}: {what} must be a number, not {value!r}", culprit=label) from None
-    if not math.isfinite(number):
-        raise ModelError(f"{label}: {what} is not finite ({number})", culprit=label)
-    return number
+        return number(value, f"{label}: {what}")
+    except ValueError as error:
+        raise ModelError(str(error), culprit=label) from None
 
 
 def _inertia(value: Any, label: str) -> tuple[float, ...]:
