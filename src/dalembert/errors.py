@@ -59,15 +59,15 @@ class ConvergenceError(DalembertError, RuntimeError):
         time: float | None = None,
         step: int | None = None,
         residual: float | None = None,
-        state: Any = None,
-        trajectory: Any = None,
+        state: object = None,
+        trajectory: object = None,
         hint: str = "",
     ) -> None:
         self.time = time
         self.step = step
         self.residual = residual
-        self.state = state
-        self.trajectory = trajectory
+        self.state: Any = state
+        self.trajectory: Any = trajectory
         self.hint = hint
         super().__init__(message + (f" ({hint})" if hint else ""))
 

@@ -19,15 +19,15 @@ from ..arrays import Array, floats, matrix, vector
 from ..errors import SingularityError
 from ..model import LinearDamper, LinearSpring, Model, PointGravity
 from ..model.compile import compile_model
+from .kept import Kept
+
+_cores = Kept(lambda model: _core.Core(compile_model(model)))
+_joint_orders = Kept(lambda model: np.array([j["q"] for j in compile_model(model)["joints"]], dtype=int))
 
 
 def core(model: Model) -> Any:
-    """The compiled core of a model, built on first use and kept with the model."""
-    found = model.__dict__.get("_compiled")
-    if found is None:
-        found = _core.Core(compile_model(model))
-        model.__dict__["_compiled"] = found
-    return found
+    """The compiled core of a model, built on first use and kept as long as the model."""
+    return _cores(model)
 
 
 def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
@@ -140,13 +140,9 @@ def twists(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return out
 
 
-def compiled_joints(model: Model) -> Array:
+def compiled_joints(model: Model) -> NDArray[np.int64]:
     """q index of each joint of the compiled core, in its order."""
-    order = model.__dict__.get("_joint_q")
-    if order is None:
-        order = np.array([j["q"] for j in compile_model(model)["joints"]], dtype=int)
-        model.__dict__["_joint_q"] = order
-    return order
+    return _joint_orders(model)
 
 
 def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:

@@ -6,16 +6,27 @@ import base64
 import html
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..model import Model
-from .quantities import Motion, check_names, check_variables, held_inputs, motions, quality, samples, variable_unit
+from .quantities import (
+    Motion,
+    Shown,
+    check_names,
+    check_variables,
+    held_inputs,
+    motions,
+    quality,
+    samples,
+    variable_unit,
+)
 from .scene import (
     FORCE,
     PALETTE,
@@ -33,7 +44,7 @@ from .scene import (
 
 
 def export_html(
-    trajectory: Any,
+    trajectory: Shown | Sequence[Shown],
     path: str | PathLike[str],
     *,
     names: Sequence[str] | None = None,
@@ -226,10 +237,10 @@ def grid_cell(extent: float) -> float:
     return float(f"{step * power:.6g}")
 
 
-def _pack(array: Any, kind: str) -> str:
+def _pack(array: ArrayLike, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode("ascii")
 
 
-def _numbers(values: Any) -> list[float]:
+def _numbers(values: Iterable[float]) -> list[float]:
     """Seven digits suffice for a picture."""
     return [float(f"{v:.7g}") for v in values]

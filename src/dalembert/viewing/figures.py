@@ -6,14 +6,23 @@ applied only inside these functions; use `with style():` to give your own figure
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .quantities import Motion, check_names, check_variables, motions, thin, variable_unit, violation
+from ..arrays import Array
+from .quantities import Motion, Shown, check_names, check_variables, motions, thin, variable_unit, violation
 from .scene import PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Panel = Callable[[Axes], None]
 
 POINTS = 4000  # more than a printed figure resolves
 PARTS = ("variables", "energy", "constraints", "momentum", "p", "inputs")
@@ -70,13 +79,13 @@ def style() -> Iterator[None]:
 
 
 def plot_trajectory(
-    trajectory: Any,
-    *others: Any,
+    trajectory: Shown | Sequence[Shown],
+    *others: Shown | str,
     names: Sequence[str] | None = None,
     variables: Sequence[str] | None = None,
     show: Sequence[str] | None = None,
     title: str | None = None,
-) -> Any:
+) -> Figure:
     """A figure of one or several trajectories over time, one panel under the other. Returns the matplotlib Figure.
 
     `show` lists the parts: "variables", "energy" (its error against the start), "constraints", "momentum" (angular,
@@ -106,7 +115,7 @@ def plot_trajectory(
         if part not in PARTS:
             raise ValueError(f"show: unknown part {part!r}, choose from {', '.join(PARTS)}")
     model = runs[0].model
-    panels: list[Any] = []
+    panels: list[Panel] = []
     for part in show:
         if part == "variables":
             panels += _variable_panels(runs, labels, check_variables(model, variables, 8 if len(runs) == 1 else 4))
@@ -123,30 +132,51 @@ def plot_trajectory(
     return _figure(panels, title)
 
 
-def plot_variables(trajectory: Any, *others: Any, variables: Sequence[str] | None = None, **options: Any) -> Any:
+def plot_variables(
+    trajectory: Shown | Sequence[Shown],
+    *others: Shown,
+    names: Sequence[str] | None = None,
+    variables: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
     """Configuration variables over time; options as for `plot_trajectory`."""
-    return plot_trajectory(trajectory, *others, variables=variables, show=["variables"], **options)
+    return plot_trajectory(trajectory, *others, names=names, variables=variables, show=["variables"], title=title)
 
 
-def plot_energy(trajectory: Any, *others: Any, **options: Any) -> Any:
+def plot_energy(
+    trajectory: Shown | Sequence[Shown],
+    *others: Shown,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
     """Error of the total energy against its value at the start (J); options as for `plot_trajectory`."""
-    return plot_trajectory(trajectory, *others, show=["energy"], **options)
+    return plot_trajectory(trajectory, *others, names=names, show=["energy"], title=title)
 
 
-def plot_constraints(trajectory: Any, *others: Any, **options: Any) -> Any:
+def plot_constraints(
+    trajectory: Shown | Sequence[Shown],
+    *others: Shown,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
     """Largest constraint violation over time, logarithmic; options as for `plot_trajectory`."""
-    return plot_trajectory(trajectory, *others, show=["constraints"], **options)
+    return plot_trajectory(trajectory, *others, names=names, show=["constraints"], title=title)
 
 
-def plot_momentum(trajectory: Any, *others: Any, **options: Any) -> Any:
+def plot_momentum(
+    trajectory: Shown | Sequence[Shown],
+    *others: Shown,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
     """Angular momentum about the world origin and linear momentum; options as for `plot_trajectory`."""
-    return plot_trajectory(trajectory, *others, show=["momentum"], **options)
+    return plot_trajectory(trajectory, *others, names=names, show=["momentum"], title=title)
 
 
 # ---- panels ---------------------------------------------------------------------------------------------------------
 
 
-def _figure(panels: Sequence[Any], title: str | None) -> Any:
+def _figure(panels: Sequence[Panel], title: str | None) -> Figure:
     import matplotlib.pyplot as plt
 
     if not panels:
@@ -167,17 +197,17 @@ def _figure(panels: Sequence[Any], title: str | None) -> Any:
     return figure
 
 
-def _line(ax: Any, t: Any, y: Any, **options: Any) -> None:
+def _line(ax: Axes, t: ArrayLike, y: ArrayLike, **options: Any) -> None:
     ax.plot(*thin(np.asarray(t, dtype=float), np.asarray(y, dtype=float), POINTS), **options)
 
 
-def _legend(ax: Any) -> None:
+def _legend(ax: Axes) -> None:
     lines, _ = ax.get_legend_handles_labels()
     if len(lines) > 1:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), borderaxespad=0.2, ncols=1 + (len(lines) > 9))
 
 
-def _drop_repeated_legends(axes: Any) -> None:
+def _drop_repeated_legends(axes: Iterable[Axes]) -> None:
     shown: list[str] = []
     for ax in axes:
         legend = ax.get_legend()
@@ -188,7 +218,7 @@ def _drop_repeated_legends(axes: Any) -> None:
             shown = texts
 
 
-def _each_run(ax: Any, runs: Sequence[Motion], names: Sequence[str], value: Any) -> None:
+def _each_run(ax: Axes, runs: Sequence[Motion], names: Sequence[str], value: Callable[[Motion], Array | None]) -> None:
     """One curve for each run; the first is drawn last, on top."""
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
         y = value(run)
@@ -197,20 +227,20 @@ def _each_run(ax: Any, runs: Sequence[Motion], names: Sequence[str], value: Any)
     _legend(ax)
 
 
-def _variable_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Any]:
+def _variable_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Panel]:
     model = runs[0].model
     if len(runs) > 1 or len(variables) == 1:
 
-        def single(ax: Any, variable: str) -> None:
-            def value(run: Motion) -> Any:
+        def single(ax: Axes, variable: str) -> None:
+            def value(run: Motion) -> Array | None:
                 return run.q[:, run.model.index(variable)] if variable in run.model.variables else None
 
             _each_run(ax, runs, names, value)
             ax.set_ylabel(f"{variable} ({variable_unit(model, variable)})")
 
-        return [lambda ax, v=v: single(ax, v) for v in variables]
+        return [partial(single, variable=v) for v in variables]
 
-    def grouped(ax: Any, unit: str) -> None:
+    def grouped(ax: Axes, unit: str) -> None:
         for v in variables:
             if variable_unit(model, v) == unit:
                 dashed = "--" if v in model.kinematic else "-"
@@ -220,11 +250,11 @@ def _variable_panels(runs: Sequence[Motion], names: Sequence[str], variables: Se
         _legend(ax)
 
     units = list(dict.fromkeys(variable_unit(model, v) for v in variables))
-    return [lambda ax, u=u: grouped(ax, u) for u in units]
+    return [partial(grouped, unit=u) for u in units]
 
 
-def _draw_energy(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
-    def error(run: Motion) -> Any:
+def _draw_energy(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None:
+    def error(run: Motion) -> Array | None:
         e = np.asarray(run.energy(), dtype=float)
         return e - e[0] if len(e) else None
 
@@ -232,8 +262,8 @@ def _draw_energy(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
     ax.set_ylabel("energy − start (J)")
 
 
-def _draw_violation(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
-    def value(run: Motion) -> Any:
+def _draw_violation(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None:
+    def value(run: Motion) -> Array | None:
         return np.maximum(violation(run), 1e-17) if run.model.nc else None  # exact zeros have no logarithm
 
     _each_run(ax, runs, names, value)
@@ -243,8 +273,8 @@ def _draw_violation(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> No
     ax.set_ylabel("constraint\nviolation")
 
 
-def _spatial_panels(runs: Sequence[Motion], names: Sequence[str]) -> list[Any]:
-    def draw(ax: Any, first: int, label: str) -> None:
+def _spatial_panels(runs: Sequence[Motion], names: Sequence[str]) -> list[Panel]:
+    def draw(ax: Axes, first: int, label: str) -> None:
         for i, (run, name) in enumerate(zip(runs, names, strict=True)):
             momentum = np.asarray(run.momentum(), dtype=float)
             for j, axis in enumerate("xyz"):
@@ -260,12 +290,12 @@ def _spatial_panels(runs: Sequence[Motion], names: Sequence[str]) -> list[Any]:
     ]
 
 
-def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Any]:
+def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Panel]:
     model = runs[0].model
     chosen = [v for v in variables if v in model.dynamic]
     meaning = {"rad": "kg m²/s", "m": "kg m/s"}
 
-    def draw(ax: Any, unit: str) -> None:
+    def draw(ax: Axes, unit: str) -> None:
         for v in (v for v in chosen if variable_unit(model, v) == unit):
             for i, (run, name) in enumerate(zip(runs, names, strict=True)):
                 p = run.p[:, model.index(v)]
@@ -275,10 +305,10 @@ def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Se
         _legend(ax)
 
     units = list(dict.fromkeys(variable_unit(model, v) for v in chosen))
-    return [lambda ax, u=u: draw(ax, u) for u in units]
+    return [partial(draw, unit=u) for u in units]
 
 
-def _draw_inputs(ax: Any, runs: Sequence[Motion], names: Sequence[str]) -> None:
+def _draw_inputs(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None:
     """Inputs hold over a step, so they are stairs."""
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
         u = np.asarray(run.u, dtype=float)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .export import arrow_scales, grid_cell, thread
-from .quantities import Array, Motion, check_names, held_inputs, motions, quality
+from .quantities import Array, Motion, Shown, check_names, held_inputs, motions, quality
 from .scene import (
     FORCE,
     PALETTE,
@@ -44,7 +44,7 @@ SUPERSAMPLE = 2
 
 
 def picture(
-    trajectory: Any,
+    trajectory: Shown | Sequence[Shown],
     time: float | None = None,
     *,
     size: tuple[int, int] = (960, 720),
@@ -65,7 +65,7 @@ def picture(
 
 
 def export_gif(
-    trajectory: Any,
+    trajectory: Shown | Sequence[Shown],
     path: str | PathLike[str],
     *,
     fps: float = 20.0,
@@ -111,7 +111,7 @@ def export_gif(
 
 
 def export_mp4(
-    trajectory: Any,
+    trajectory: Shown | Sequence[Shown],
     path: str | PathLike[str],
     *,
     fps: float = 30.0,

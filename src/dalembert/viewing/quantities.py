@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Array
 from ..model import Model
-
-Array = NDArray[np.float64]
 
 
 class Motion(Protocol):
@@ -68,6 +67,9 @@ class Pose:
         return np.zeros(0)
 
 
+Shown = Motion | Model  # what can be shown: a Trajectory, or a model in its zero configuration
+
+
 @dataclass(frozen=True)
 class Series:
     """One curve over time: `t` and `y` (n,), with `title`, `unit` and whether it wants a logarithmic axis."""
@@ -94,7 +96,7 @@ def variable_unit(model: Model, variable: str) -> str:
     return "m"
 
 
-def motions(what: Any, others: Sequence[Any] = ()) -> list[Motion]:
+def motions(what: Shown | Sequence[Shown], others: Sequence[Shown] = ()) -> list[Motion]:
     """One or several trajectories or models as a list of motions; a model becomes a `Pose` at zero."""
     given = [*(what if isinstance(what, (list, tuple)) else [what]), *others]
     if not given:

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Named, vector
 from .export import arrow_scales, export_html, grid_cell
 from .quantities import (
     Array,
     Motion,
     Series,
+    Shown,
     check_names,
     check_variables,
     held_inputs,
@@ -48,8 +50,8 @@ PLOT_POINTS = 500
 
 
 def view(
-    trajectory: Any,
-    *others: Any,
+    trajectory: Shown | Sequence[Shown],
+    *others: Shown,
     names: Sequence[str] | None = None,
     variables: Sequence[str] | None = None,
     host: str = "127.0.0.1",
@@ -160,11 +162,9 @@ class Viewer:
     def playing(self, value: bool) -> None:
         self._set_playing(bool(value))
 
-    def pose(self, q: Any) -> None:
+    def pose(self, q: Named) -> None:
         """Show the (first) model at a configuration q (nq,)."""
-        table = np.asarray(q, dtype=float)
-        if table.shape != (self._runs[0].model.nq,) or not np.isfinite(table).all():
-            raise ValueError(f"q must be {self._runs[0].model.nq} finite numbers")
+        table = vector(q, self._runs[0].model.variables, "q")
         with self._lock, self._server.atomic():
             self._pictures[0].move(table, None)
 
