@@ -1,4 +1,4 @@
-"""The import graph of the rooms: read from the sources, checked against the table of docs/architecture.md, drawn as SVG.
+"""The import graph of the rooms: read from the sources, compared with the tables of docs/architecture.md, drawn as SVG.
 
 Run: python docs/make_architecture.py   (writes docs/images/rooms.svg; tests/test_architecture.py keeps it true)
 """
@@ -22,6 +22,7 @@ PICTURE = ROOT / "docs/images/rooms.svg"
 PUBLIC = "dalembert"  # the front door: names imported from the package itself
 BASE = ("arrays", "errors", "text")  # every room may use these; no arrows are drawn to them
 WHEN = ("at import", "on use", "for types")
+EXCEPTION = "exception"
 
 
 # ---- reading the sources -------------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ COLOURS = {
     "trep": "#8a6d3b",
     "cli": "#8a6d3b",
     "direct": "#7a4fb0",
-    "optimization": "#b0413e",
+    "optimization": "#a3467f",
     "estimate": "#2f7d4f",
     "control": "#c77700",
     "viewing": "#0e7c86",
@@ -184,18 +185,19 @@ COLOURS = {
 WIDTH, ROW, BOX, HIGH = 980, 108, 132, 38
 
 
-def arrows(found: list[Import]) -> dict[tuple[str, str], str]:
-    """(room, room) -> when, the earliest of all imports between the two; the base is left out."""
-    when: dict[tuple[str, str], str] = {}
-    for i in found:
-        if i.target not in (*BASE, PUBLIC):
-            pair = (i.room, i.target)
-            when[pair] = min(when.get(pair, i.when), i.when, key=WHEN.index)
-    return when
+def arrows() -> dict[tuple[str, str], str]:
+    """(room, room) -> when, as the tables of the page say; the base and the front door are left out."""
+    found: dict[tuple[str, str], str] = {}
+    for file, target in sorted(exceptions()):
+        found[(file.split("/")[0].removesuffix(".py"), target)] = EXCEPTION
+    for room, rule in rules().items():
+        found |= {(room, target): WHEN[1] for target in rule.on_use}
+        found |= {(room, target): WHEN[0] for target in rule.always}
+    return {pair: when for pair, when in found.items() if pair[1] not in (*BASE, PUBLIC)}
 
 
-def draw(found: list[Import]) -> str:
-    """The graph as SVG: full lines are imported at import, broken ones on use or for types."""
+def draw() -> str:
+    """The tables as SVG: full lines are imported at import, broken ones on use or for types, red ones are exceptions."""
     height = ROW * len(LAYERS) + 90
     place = _places()
     out = [
@@ -213,7 +215,7 @@ def draw(found: list[Import]) -> str:
     for room in front:
         x, y = place[room]
         out.append(_curve([(x, y + HIGH / 2), (x, bar)], COLOURS[room], "at import"))
-    between = {pair: when for pair, when in arrows(found).items() if pair[0] not in front}
+    between = {pair: when for pair, when in arrows().items() if pair[0] not in front}
     out += _routes(between, place)
     for room, (x, y) in place.items():
         out.append(
@@ -228,7 +230,7 @@ def draw(found: list[Import]) -> str:
         f'<rect x="30" y="{y}" width="{WIDTH - 60}" height="30" rx="6" fill="#eef2f7" stroke="#c4cbd4"/>',
         f'<text x="{WIDTH / 2}" y="{y + 20}" text-anchor="middle" fill="#475467">{", ".join(BASE)}: every room</text>',
         f'<text x="{WIDTH / 2}" y="{y + 58}" text-anchor="middle" font-size="13" fill="#475467">'
-        "full line: when the room is imported; broken line: on use, or for types only</text>",
+        "full line: when the room is imported; broken line: on use, or for types only; red: exceptions</text>",
         "</svg>",
     ]
     return "\n".join(out) + "\n"
@@ -276,7 +278,8 @@ def _routes(between: dict[tuple[str, str], str], place: dict[str, tuple[float, f
             used[(k, gap)] += 1
             x = gap + 9 * ((n + 1) // 2) * (1 if n % 2 else -1)
             points += [(x, y - step * HIGH / 2), (x, y + step * HIGH / 2)]
-        out.append(_curve([*points, end], COLOURS[a], between[(a, b)]))
+        colour = "#e02b20" if between[(a, b)] == EXCEPTION else COLOURS[a]
+        out.append(_curve([*points, end], colour, between[(a, b)]))
     return out
 
 
@@ -294,4 +297,4 @@ def _curve(points: list[tuple[float, float]], colour: str, when: str) -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(draw(imports()), encoding="utf-8")
+    PICTURE.write_text(draw(), encoding="utf-8")
