@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "compiler.hpp"
+
 #ifndef DALEMBERT_ARCH
 #define DALEMBERT_ARCH generic
 #endif

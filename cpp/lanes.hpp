@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "compiler.hpp"
+
 #define DAL_INLINE inline __attribute__((always_inline))
 
 namespace dalembert {
