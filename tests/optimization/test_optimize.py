@@ -118,7 +118,35 @@ def test_figures(swing):
     result = optimize(*swing)
     assert len(result.plot_convergence().axes) == 2
     figure = result.descent_plot("quasi", X=swing[2][0], U=swing[2][1], points=8)
-    assert len(figure.axes[0].lines) == 4
+    assert len(figure.axes[0].lines) == 5  # the first step is taken: four curves and its mark
+    plt.close("all")
+
+
+def test_descent_plot_draws_the_search_that_was_used(swing):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from dalembert.optimization import Search
+
+    system, cost, start = swing
+    used = Search(shrink=0.5, fraction=0.3, trials=12)
+    result = optimize(system, cost, start, method="steepest", search=used, max_iterations=1)
+    row = result.history[0]
+    assert result.search == used
+    assert row.trials > 1
+    axes = result.descent_plot("steepest", X=start[0], U=start[1], points=6).axes[0]
+    lines = {line.get_label(): line for line in axes.lines}
+    assert [label for label in lines if "0.3" in label] == ["decrease asked for, α = 0.3"]
+    refused, taken = lines[f"refused ({row.trials - 1}), λ = 0.5ᵐ"], lines[f"taken, λ = {row.step:.3g}"]
+    assert np.allclose(refused.get_xdata(), 0.5 ** np.arange(row.trials - 1))
+    assert taken.get_xdata() == [row.step]
+    assert np.allclose(taken.get_ydata(), result.history[1].cost)
+    slope = lines["decrease asked for, α = 0.3"]
+    assert np.allclose(np.diff(slope.get_ydata()) / np.diff(slope.get_xdata()), 0.3 * row.slope)
+    other = result.descent_plot("steepest", X=start[0], U=start[1], points=6, search=Search(fraction=0.4)).axes[0]
+    assert any("α = 0.4" in line.get_label() for line in other.lines)
     plt.close("all")
 
 

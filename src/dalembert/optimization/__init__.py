@@ -7,8 +7,8 @@ from .costs import BoundCost, Cost, SumCost, TerminalCost, TrackingCost
 from .descent import Direction, Discrete, IndefiniteModel, Point
 from .expression import ExpressionCost, Symbols
 from .mocap import read_motion
-from .projection import Search, descend, optimize
-from .result import Iteration, Optimization
+from .projection import descend, optimize
+from .result import Iteration, Optimization, Search
 
 __all__ = [
     "BoundCost",

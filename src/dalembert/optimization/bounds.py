@@ -180,7 +180,7 @@ def optimize_bounded(
             reason = f"bounds hold, {stage + 1} stages of the {bound_method} method; {reason}"
     return Optimization(
         system, X, U, result.gains, plain.value(X, U), result.slope, status, reason, result.history, result.problem,
-        box.multipliers if bound_method == "lagrangian" else None,
+        box.multipliers if bound_method == "lagrangian" else None, result.search,
     )  # fmt: skip
 
 

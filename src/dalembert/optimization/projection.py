@@ -19,27 +19,9 @@ import numpy as np
 from ..errors import ConvergenceError
 from .costs import Array, BoundCost, Cost, _finite, sum_costs
 from .descent import METHODS, Direction, Discrete, IndefiniteModel, Point
-from .result import Iteration, Optimization, load_checkpoint, save_checkpoint
+from .result import Iteration, Optimization, Search, load_checkpoint, save_checkpoint
 
 Method = str | Sequence[str] | Callable[[int], str]
-
-
-@dataclass(frozen=True)
-class Search:
-    """Options of the line search: step lengths `shrink`^m, accepted when the cost falls by `fraction` of what the slope
-    promises (Armijo), at most `trials` of them.
-
-    >>> Search().shrink
-    0.7
-    """
-
-    shrink: float = 0.7
-    fraction: float = 1e-5
-    trials: int = 30
-
-    def __post_init__(self) -> None:
-        if not (0 < self.shrink < 1 and 0 < self.fraction < 1 and self.trials >= 1):
-            raise ValueError("Search needs 0 < shrink < 1, 0 < fraction < 1 and trials >= 1")
 
 
 def optimize(
@@ -198,7 +180,7 @@ def descend(
     if gains is None:
         gains = np.zeros((len(U), U.shape[1], X.shape[1]))
     return Optimization(
-        getattr(problem, "system", None), X, U, gains, value, slope, status, reason, tuple(rows), problem
+        getattr(problem, "system", None), X, U, gains, value, slope, status, reason, tuple(rows), problem, search=search
     )
 
 

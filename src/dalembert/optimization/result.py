@@ -9,9 +9,28 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConvergenceError
 from .costs import Array
 
 CONVERGED = "converged"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of the line search: step lengths `shrink`^m, accepted when the cost falls by `fraction` of what the slope
+    promises (Armijo), at most `trials` of them.
+
+    >>> Search().shrink
+    0.7
+    """
+
+    shrink: float = 0.7
+    fraction: float = 1e-5
+    trials: int = 30
+
+    def __post_init__(self) -> None:
+        if not (0 < self.shrink < 1 and 0 < self.fraction < 1 and self.trials >= 1):
+            raise ValueError("Search needs 0 < shrink < 1, 0 < fraction < 1 and trials >= 1")
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,7 @@ class Optimization:
     history: tuple[Iteration, ...]
     problem: Any = field(repr=False, default=None)
     multipliers: Any = field(repr=False, default=None)
+    search: Search = field(repr=False, default_factory=Search)
 
     @property
     def converged(self) -> bool:
@@ -126,38 +146,63 @@ class Optimization:
         return upper.figure
 
     def descent_plot(
-        self, method: str = "quasi", *, X: Any = None, U: Any = None, points: int = 40, ax: Any = None
+        self,
+        method: str = "quasi",
+        *,
+        X: Any = None,
+        U: Any = None,
+        search: Search | None = None,
+        points: int = 40,
+        ax: Any = None,
     ) -> Any:
-        """Cost along a descent direction, its first- and second-order models, and the Armijo line (Fig. 7 of Schultz,
-        Johnson, Murphey, Trajectory optimization in discrete mechanics). At (X, U), by default the result; returns
+        """Cost along a descent direction, its first- and second-order models, and the line search: the decrease that it
+        asks for, the steps it tries and the one it takes (Fig. 7 of Schultz, Johnson, Murphey, Trajectory optimization in
+        discrete mechanics). At (X, U), by default the result; `search` is by default the one that was used. Returns
         the figure.
         """
         import matplotlib.pyplot as plt
 
-        from ..errors import ConvergenceError
-
         problem = self.problem
         if problem is None:
             raise ValueError("descent_plot needs the problem; a result that was loaded from a file has none")
+        rule = self.search if search is None else search
         p = problem.point(self.X if X is None else np.asarray(X), self.U if U is None else np.asarray(U))
         d = problem.direction(p, method)
         curvature = problem.curvature(p, d)
-        steps = np.linspace(0.0, 1.2, points)
-        costs = np.full(points, np.nan)
-        for i, s in enumerate(steps):
+
+        def cost(step: float) -> float:
+            """NaN, a gap in the curve, where the projection fails."""
             try:
-                costs[i] = problem.value(*problem.project(p.X + s * d.dX, p.U + s * d.dU, p.K))
+                return float(problem.value(*problem.project(p.X + step * d.dX, p.U + step * d.dU, p.K)))
             except ConvergenceError:
-                continue  # a gap in the curve: the projection fails there
+                return np.nan
+
+        def wanted(step: Any) -> Any:
+            return p.value + rule.fraction * step * d.slope
+
+        tried = []
+        for m in range(rule.trials):
+            tried.append((rule.shrink**m, cost(rule.shrink**m)))
+            if tried[-1][1] < wanted(tried[-1][0]):
+                break
+        taken = tried[-1][1] < wanted(tried[-1][0])
+        reach = 1.2 * min(1.0, 3 * tried[-1][0] if taken else 1.0)  # a short step is shown in its neighbourhood
+        steps = np.linspace(0.0, reach, points)
+        costs = np.array([cost(s) for s in steps])
         if ax is None:
             _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
         ax.plot(steps, costs, "k", lw=2, label="g(ξ + λ d)")
         ax.plot(steps, p.value + steps * d.slope, "--", label="first order")
         ax.plot(steps, p.value + steps * d.slope + steps**2 / 2 * curvature, "-.", label="second order")
-        ax.plot(steps, p.value + 0.4 * steps * d.slope, ":", label="Armijo, α = 0.4")
-        finite = costs[np.isfinite(costs)]
-        room = max(abs(d.slope), float(np.ptp(finite)), 1e-300)
-        ax.set_ylim(min(finite.min(), p.value) - 0.3 * room, p.value + 0.6 * room)
+        ax.plot(steps, wanted(steps), ":", label=f"decrease asked for, α = {rule.fraction:g}")
+        refused = np.array(tried[: len(tried) - taken]).reshape(-1, 2)
+        if len(refused):
+            ax.plot(*refused.T, "kx", ms=7, label=f"refused ({len(refused)}), λ = {rule.shrink:g}ᵐ")
+        if taken:
+            ax.plot(*tried[-1], "o", color="C3", ms=8, label=f"taken, λ = {tried[-1][0]:.3g}")
+        room = max(reach * abs(d.slope), p.value - float(np.nanmin(costs)), 1e-300)
+        ax.set_xlim(-0.03 * reach, 1.03 * reach)
+        ax.set_ylim(p.value - 1.3 * room, p.value + 0.8 * room)
         ax.set_xlabel("λ")
         ax.set_ylabel("cost")
         ax.set_title(f"along the direction of '{method}'")
