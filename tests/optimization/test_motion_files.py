@@ -83,3 +83,61 @@ def test_hold_keeps_the_last_value(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("t,a\n0,0\n1,1\n")
     np.testing.assert_allclose(read_motion(file, {"q": "a"}, [2.0], hold=True)["q"], [1.0])
+
+
+BVH = """HIERARCHY
+ROOT Hips
+{
+  OFFSET 0 0 0
+  CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation
+  JOINT LeftUpLeg
+  {
+    OFFSET 3.9 0 0
+    CHANNELS 3 Zrotation Xrotation Yrotation
+    End Site
+    {
+      OFFSET 0 -40 0
+    }
+  }
+}
+MOTION
+Frames: 3
+Frame Time: 0.05
+0 90 0 0 0 0   1 170 3
+0 91 0 0 0 0   1 -178 3
+0 92 0 0 0 0   1 -166 3
+"""
+
+
+def test_bvh(tmp_path):
+    """Rotations become radians, are unwrapped and resampled by the file's own rate; positions stay as they are."""
+    file = tmp_path / "walk.bvh"
+    file.write_text(BVH)
+    columns = {"hip": ("LeftUpLeg.Xrotation", -1.0, 0.5), "height": "Hips.Yposition", "roll": "LeftUpLeg.Zrotation"}
+    got = read_motion(file, columns, [0.0, 0.05, 0.075, 0.1])
+    np.testing.assert_allclose(got["hip"], 0.5 - np.deg2rad([170, 182, 188, 194]), atol=1e-12)
+    np.testing.assert_allclose(got["height"], [90, 91, 91.5, 92], atol=1e-12)
+    np.testing.assert_allclose(got["roll"], np.deg2rad(1), atol=1e-15)
+    with pytest.raises(ValueError, match=r"no column 'LeftUpLeg.Xrotatoin'.*LeftUpLeg.Xrotation"):
+        read_motion(file, {"hip": "LeftUpLeg.Xrotatoin"}, [0.0])
+    with pytest.raises(ValueError, match=r"lasts 0\.100 s"):
+        read_motion(file, {"hip": "LeftUpLeg.Xrotation"}, [0.2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("HIERARCHY", "SKELETON"), "begins with HIERARCHY"),
+        (("MOTION", "MOVES"), "begins with HIERARCHY"),
+        (("Frames: 3", "Frames: 4"), "4 frames of 9 channels are announced, but there are 3 rows of 9"),
+        (("CHANNELS 3", "CHANNELS 2"), "3 frames of 8 channels are announced, but there are 3 rows of 9"),
+        (("-178", "x"), "rows of numbers"),
+        (("-178 3", "-178"), "rows of numbers"),
+        (("Frame Time: 0.05", "Frame Time: 0"), "announced"),
+    ],
+)
+def test_broken_bvh(tmp_path, change, message):
+    file = tmp_path / "walk.bvh"
+    file.write_text(BVH.replace(*change))
+    with pytest.raises(ValueError, match=message):
+        read_motion(file, {"hip": "LeftUpLeg.Xrotation"}, [0.0])

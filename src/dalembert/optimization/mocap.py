@@ -1,4 +1,4 @@
-"""Recorded motion as a reference: read a table of joint angles, map its columns to variables, resample, filter."""
+"""Recorded motion as a reference: read joint angles (CSV, BVH), map their columns to variables, resample, filter."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import nearest
 from .costs import Array
 
 Column = Any  # a column's name, or (name, scale, offset)
@@ -26,13 +27,14 @@ def read_motion(
     max_gap: float = 0.25,
     hold: bool = False,
 ) -> dict[str, Array]:
-    """Read a CSV file of recorded angles as a reference for `TrackingCost`: {variable: values at the times `t`}.
+    """Read recorded angles from a CSV or BVH file as a reference for `TrackingCost`: {variable: values at the times `t`}.
 
-    path: CSV with a header line; lines that begin with # are comments, empty cells and "nan" are missing samples.
+    path: CSV with a header line (lines that begin with # are comments, empty cells and "nan" are missing samples), or BVH
+    (Biovision hierarchy), whose columns are called "LeftLeg.Xrotation", "Hips.Yposition", ...
     columns: {variable: column}, or {variable: (column, scale, offset)} for scale * value + offset.
     t: (N+1,) times in s at which the reference is wanted, measured from the first sample.
-    time: the column of times in s, or the sampling rate in Hz if there is none.
-    degrees: values are degrees. unwrap: remove jumps by full turns.
+    time: the column of times in s, or the sampling rate in Hz if there is none (a BVH file knows its rate).
+    degrees: values are degrees (rotations of a BVH file always are). unwrap: remove jumps by full turns.
     cutoff: frequency in Hz of a low-pass filter without phase lag (Butterworth, 4th order in total), None for no
     filter.
     max_gap: missing samples are interpolated over gaps up to this length in s; longer ones are an error.
@@ -47,8 +49,13 @@ def read_motion(
     from scipy.interpolate import PchipInterpolator
 
     name = os.fspath(path)
-    header, table = _read(name)
-    times = _times(name, header, table, time)
+    bvh = name.lower().endswith(".bvh")
+    if bvh:
+        header, table, rate = _read_bvh(name)
+        times = np.arange(len(table)) / rate
+    else:
+        header, table = _read(name)
+        times = _times(name, header, table, time)
     wanted = np.asarray(t, dtype=float)
     if wanted.ndim != 1 or not np.isfinite(wanted).all():
         raise ValueError("t must be a vector of finite times")
@@ -61,14 +68,14 @@ def read_motion(
     for variable, column in columns.items():
         label, scale, offset = (column, 1.0, 0.0) if isinstance(column, str) else column
         if label not in header:
-            raise ValueError(f"{name}: no column {label!r}; there are {', '.join(header)}")
+            raise ValueError(f"{name}: no column {label!r}{nearest(label, header)}; there are {', '.join(header)}")
         values = table[:, header.index(label)]
         good = np.isfinite(values)
         if good.sum() < 2:
             raise ValueError(f"{name}: column {label!r} has fewer than two samples")
         _check_gaps(name, label, times, good, max_gap)
         x, y = times[good], values[good]
-        if degrees:
+        if label.endswith("rotation") if bvh else degrees:
             y = np.deg2rad(y)
         if unwrap:
             y = np.unwrap(y)
@@ -94,6 +101,35 @@ def _read(name: str) -> tuple[list[str], Array]:
         except ValueError:
             raise ValueError(f"{name}: row {number} contains something that is not a number: {row}") from None
     return header, np.array(rows)
+
+
+def _read_bvh(name: str) -> tuple[list[str], Array, float]:
+    """(channels as "joint.channel", samples (N, channels), samples per second) of a BVH file."""
+    with open(name, encoding="utf-8-sig") as f:
+        head, mark, motion = f.read().partition("MOTION")
+    if not head.lstrip().startswith("HIERARCHY") or not mark:
+        raise ValueError(f"{name}: a BVH file begins with HIERARCHY and has a part MOTION")
+    words = head.split()
+    columns: list[str] = []
+    joint = ""
+    for i, word in enumerate(words):
+        if word in ("ROOT", "JOINT"):
+            joint = words[i + 1]
+        elif word == "CHANNELS":
+            columns += [f"{joint}.{channel}" for channel in words[i + 2 : i + 2 + int(words[i + 1])]]
+    lines = [line.split() for line in motion.splitlines() if line.strip()]
+    try:
+        (count,) = (int(w[1]) for w in lines if w[0] == "Frames:")
+        (step,) = (float(w[2]) for w in lines if w[:2] == ["Frame", "Time:"])
+        table = np.array([[float(x) for x in w] for w in lines if w[0] not in ("Frames:", "Frame")])
+    except (ValueError, IndexError):
+        raise ValueError(
+            f"{name}: MOTION needs 'Frames: n', 'Frame Time: dt' and rows of numbers of one length"
+        ) from None
+    if table.shape != (count, len(columns)) or count < 2 or not step > 0:
+        shape = f"{len(table)} rows of {table.shape[1] if table.ndim == 2 else 0} numbers"
+        raise ValueError(f"{name}: {count} frames of {len(columns)} channels are announced, but there are {shape}")
+    return columns, table, 1 / step
 
 
 def _times(name: str, header: list[str], table: Array, time: str | float) -> Array:
