@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "bind_ekf.hpp"
+#include "elements/all.hpp"
 #include "kernels.hpp"
 #include "plan.hpp"
 
@@ -67,6 +68,23 @@ struct Pool {
   std::vector<Scratch*> free[2];
 };
 
+// The families of elements in the order of ElementKind: the name of their list in a model, and their kinds
+struct Family {
+  const char* name;
+  std::vector<Element> ModelData::*elements;
+  std::vector<std::string> kinds;
+};
+const std::vector<Family>& families() {
+#define DALEMBERT_X(name) #name,
+  static const std::vector<Family> list = {
+      {"potentials", &ModelData::potentials, {DALEMBERT_POTENTIALS(DALEMBERT_X)}},
+      {"forces", &ModelData::forces, {DALEMBERT_FORCES(DALEMBERT_X)}},
+      {"constraints", &ModelData::constraints, {DALEMBERT_CONSTRAINTS(DALEMBERT_X)}},
+  };
+#undef DALEMBERT_X
+  return list;
+}
+
 class Core {
  public:
   explicit Core(const nb::dict& d) : table_(kernels()) { read(d); check(); }
@@ -96,12 +114,16 @@ class Core {
   const KernelTable& table_;
   Pool pool_;
 
-  static std::vector<Element> elements(const nb::list& list) {
+  // `family`: names of the kinds that belong here, `first`: number of the first; a kind that the dispatch does not know must not get by
+  static std::vector<Element> elements(const nb::list& list, const std::vector<std::string>& family, int first) {
     std::vector<Element> out;
     for (nb::handle h : list) {
       nb::dict d = nb::cast<nb::dict>(h);
       Element e{};
-      e.kind = static_cast<ElementKind>(get<int>(d, "kind"));
+      auto kind = get<std::string>(d, "kind");
+      auto at = std::find(family.begin(), family.end(), kind);
+      if (at == family.end()) throw nb::value_error(("unknown kind of element here: " + kind).c_str());
+      e.kind = static_cast<ElementKind>(first + int(at - family.begin()));
       e.n = get<int>(d, "n"); e.vars = get<int>(d, "vars"); e.pair = get<int>(d, "pair");
       e.site_a = get<int>(d, "site_a"); e.site_b = get<int>(d, "site_b"); e.site_c = get<int>(d, "site_c");
       e.length_var = get<int>(d, "length_var");
@@ -170,7 +192,11 @@ class Core {
       return out;
     };
     M.nbr_dyn = dynamic(M.nbr, M.nbr_off); M.lnbr_dyn = dynamic(M.lnbr, M.lnbr_off);
-    M.potentials = elements(get<nb::list>(d, "potentials")); M.forces = elements(get<nb::list>(d, "forces")); M.constraints = elements(get<nb::list>(d, "constraints"));
+    int first = 0;
+    for (const Family& f : families()) {
+      M.*f.elements = elements(get<nb::list>(d, f.name), f.kinds, first);
+      first += int(f.kinds.size());
+    }
     M.nc = int(M.constraints.size());
     M.local_q = get<std::vector<int>>(d, "local_q"); M.local_joint = get<std::vector<int>>(d, "local_joint");
     for (int x : get<std::vector<int>>(d, "path_flag")) M.path_flag.push_back((unsigned char)x);
@@ -213,14 +239,28 @@ class Core {
       if (t.n_work > M.max_tape_work || t.n_in > M.max_tape_io || t.n_out > M.max_tape_io || t.code.size() % 4) throw nb::value_error("bad tape");
       for (size_t i = 0; i < t.code.size(); i += 4) {
         int op = t.code[i], out = t.code[i + 1], a = t.code[i + 2], b = t.code[i + 3];
-        in(op, 0, 50);
-        if (op == 0) { in(out, 0, t.n_work); in(a, 0, int(t.constants.size())); }
-        else if (op == 1) { in(out, 0, t.n_work); in(a, 0, t.n_in); }
-        else if (op == 2) { in(out, 0, t.n_out); in(a, 0, t.n_work); }
+        in(op, 0, kTapeOps);
+        if (op == OpCONST) { in(out, 0, t.n_work); in(a, 0, int(t.constants.size())); }
+        else if (op == OpINPUT) { in(out, 0, t.n_work); in(a, 0, t.n_in); }
+        else if (op == OpOUTPUT) { in(out, 0, t.n_out); in(a, 0, t.n_work); }
         else { in(out, 0, t.n_work); in(a, 0, t.n_work); in(b, 0, t.n_work); }
       }
     }
     for (int x : M.local_q) in(x, 0, M.nq);
+    auto inside = [&](int at, int n, size_t size) { in(at, 0, int(size) + 1); in(n, 0, int(size) + 1 - at); };
+    auto optional = [&](int x, size_t size) { in(x, -1, int(size)); };
+    for (const Family& f : families())
+      for (const Element& e : M.*f.elements) {
+        inside(e.vars, e.n, M.local_q.size()); inside(e.vars, e.n, M.local_joint.size()); inside(e.vars, e.n, M.path_flag.size());
+        inside(e.rows, e.nrow, M.local_q.size()); inside(e.pair, e.n * e.n, M.anc.size()); inside(e.in0, e.nin, M.tape_inputs.size());
+        in(e.n, 0, M.max_local + 1);
+        for (int s : {e.site_a, e.site_b, e.site_c}) optional(s, M.sites.size());
+        for (int t : e.tape) optional(t, M.tapes.size());
+        for (int u : e.input) optional(u, M.nu);
+        optional(e.spline, M.splines.size()); optional(e.length_var, e.n);
+      }
+    for (int x : M.local_joint) in(x, 0, M.nj + 1);
+    for (int u : M.tape_inputs) in(u, 0, M.nu);
   }
 };
 
@@ -532,6 +572,13 @@ NB_MODULE(_core, m) {
     return std::vector<double>(parts->length, parts->length + parts->count);
   }, "Lengths of the midpoint steps that make one step of this order, as fractions of it.");
   bind_riccati(m);
+  nb::dict kinds, ops;
+  for (const Family& f : families()) kinds[f.name] = nb::tuple(nb::cast(f.kinds));
+#define DALEMBERT_X(name, operands) ops[#name] = operands;
+  DALEMBERT_TAPE_OPS(DALEMBERT_X)
+#undef DALEMBERT_X
+  m.attr("ELEMENT_KINDS") = kinds;  // {family: kinds}
+  m.attr("TAPE_OPS") = ops;         // {operation: number of operands}, numbered in this order
 
   nb::class_<Options>(m, "Options").def("__init__", [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s, const std::vector<double>& hs, int order) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs, order)); },
       nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"), nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0, nb::arg("h_stop") = std::vector<double>(), nb::arg("order") = 2);

@@ -1,7 +1,6 @@
 // Sums over elements: potential gradients, generalized forces, their first and second derivatives, constraint rows.
 #pragma once
-#include "elements/constraint.hpp"
-#include "elements/force.hpp"
+#include "elements/all.hpp"
 #include "solver.hpp"
 
 namespace dalembert {
@@ -121,62 +120,44 @@ template <class T> void advance_constraints(Work<T>& w) {
 }
 
 // D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q)
-template <class T> void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, T* D, int ld, int rows) {
+template <class T>
+void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, T* D, int ld, int rows) {
   const ModelData& M = *w.M;
-  T size;
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    if (e.kind == ElementKind::LinearRelation) continue;
-    const int* lq = M.local_q.data() + e.vars;
-    T f = factor * weight[c];
-    for (int i = 0; i < e.n; ++i) w.lrow[i] = lq[i] < rows ? D + lq[i] * ld : w.tmp;  // w.tmp: not wanted
-    auto add = [&](int i, int k, T x) {  // i <= k, both entries
-      w.lrow[i][lq[k]] += x;
-      if (i != k) w.lrow[k][lq[i]] += x;
-    };
-    if (e.kind == ElementKind::Distance) {  // 2 s - L^2 without going through a local matrix
-      V3<T> d = site_first(w, e, P);
-      T f2 = T(2.0) * f;
-      square_hessian(w, e, d, [&](int i, int k, T x) { add(i, k, f2 * x); });
-      if (e.length_var >= 0) add(e.n - 1, e.n - 1, -f2);
-      continue;
-    }
-    constraint(w, e, q, P, 2, (const T*)nullptr, &size);
-    for (int i = 0; i < e.n; ++i)
-      for (int k = i; k < e.n; ++k) add(i, k, f * w.lh[i * e.n + k]);
+    as_constraint(e, [&](auto kind) {
+      if constexpr (!kind.linear) {
+        const int* lq = M.local_q.data() + e.vars;
+        T f = factor * weight[c];
+        for (int i = 0; i < e.n; ++i) w.lrow[i] = lq[i] < rows ? D + lq[i] * ld : w.tmp;  // w.tmp: not wanted
+        kind.hessian(w, e, q, P, [&](int i, int k, T x) {  // i <= k, both entries
+          w.lrow[i][lq[k]] += f * x;
+          if (i != k) w.lrow[k][lq[i]] += f * x;
+        });
+      }
+    });
   }
 }
 
 // D (nq x nq) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nq, may be null) = D2h_c(q) dir
-template <class T> void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* dir, T* D, T* rows) {
+template <class T>
+void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* dir, T* D, T* rows) {
   const ModelData& M = *w.M;
-  T size;
   if (rows) for (int i = 0; i < M.nc * M.nq; ++i) rows[i] = T(0.0);
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    if (e.kind == ElementKind::LinearRelation) continue;
-    const int* lq = M.local_q.data() + e.vars;
-    T f = factor * weight[c], *row = rows ? rows + c * M.nq : nullptr;
-    for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
-    auto add = [&](int i, int k, T x) {
-      int a = lq[i] < lq[k] ? lq[i] : lq[k], b = lq[i] < lq[k] ? lq[k] : lq[i];
-      D[a * M.nq + b] += x;
-    };
-    if (e.kind == ElementKind::Distance) {
-      V3<T> d = site_first(w, e, P);
-      T f2 = T(2.0) * f;
-      V3<T> dd = square_third(w, e, d, w.lc, [&](int i, int k, T x) { add(i, k, f2 * x); });
-      if (!row) continue;
-      for (int i = 0, m = moving(e); i < m; ++i) row[lq[i]] = T(2.0) * (dot(dd, w.di[i]) + dot(d, w.ddi[i]));
-      if (e.length_var >= 0) row[lq[e.n - 1]] = T(-2.0) * w.lc[e.n - 1];
-      continue;
-    }
-    constraint(w, e, q, P, 3, w.lc, &size);
-    for (int i = 0; i < e.n; ++i)
-      for (int k = i; k < e.n; ++k) add(i, k, f * w.lt[i * e.n + k]);
-    if (row)
-      for (int i = 0; i < e.n; ++i)
-        for (int k = 0; k < e.n; ++k) row[lq[i]] += w.lh[i * e.n + k] * w.lc[k];
+    as_constraint(e, [&](auto kind) {
+      if constexpr (!kind.linear) {
+        const int* lq = M.local_q.data() + e.vars;
+        T f = factor * weight[c], *row = rows ? rows + c * M.nq : nullptr;
+        for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
+        auto add = [&](int i, int k, T x) {
+          int a = lq[i] < lq[k] ? lq[i] : lq[k], b = lq[i] < lq[k] ? lq[k] : lq[i];
+          D[a * M.nq + b] += f * x;
+        };
+        kind.third(w, e, q, P, (const T*)w.lc, add, row);
+      }
+    });
   }
 }
 

@@ -6,14 +6,7 @@
 
 namespace dalembert {
 
-enum class ElementKind : int {
-  // potentials
-  LinearSpring = 0, PointGravity = 1, SiteField = 2, ConfigSpring = 3, SplineSpring = 4, TapePotential = 5,
-  // forces
-  LinearDamper = 10, Wrench = 11, TapeForce = 12,
-  // constraints, one row each
-  Distance = 20, Direction = 21, LinearRelation = 22, Cam = 23, TapeConstraint = 24,
-};
+enum class ElementKind : int;  // elements/all.hpp
 
 struct Joint {
   int parent;     // pose index of the parent
@@ -133,7 +126,6 @@ struct ModelData {
   std::vector<int> force_q, force_u;       // config forces: variable, input
   std::vector<double> relation;            // coefficients of linear relations, by Element.par[1] offset
   int max_local = 0, max_tape_work = 0, max_tape_io = 0;
-  bool moving_elements = false;            // potentials or forces that need poses at the midpoint
 };
 
 }  // namespace dalembert

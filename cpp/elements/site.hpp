@@ -1,5 +1,5 @@
-// The vector d = p_a - p_b between two sites (or the position of one), with derivatives by the local variables (KERNELS 8.1, 8.2).
-// For i an ancestor of k (or k itself): d_ik = w_i x d_k; everything else vanishes.
+// The vector d = p_a - p_b between two sites (or the position of one), with derivatives by the local variables
+// (KERNELS 8.1, 8.2). For i an ancestor of k (or k itself): d_ik = w_i x d_k; everything else vanishes.
 #pragma once
 #include "../tree.hpp"
 
@@ -54,7 +54,8 @@ DAL_INLINE int local_parent(const unsigned char* anc, int n, int i) {
 // true if local variable i turns its joint (sliding joints have no axis of rotation)
 DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) { return M.joints[M.local_joint[e.vars + i] - 1].kind >= 3; }
 
-// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i, into w.dw
+// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i,
+// into w.dw
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
   const unsigned char* anc = w.M->anc.data() + e.pair;
   int m = moving(e), n = e.n;
@@ -85,9 +86,10 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
   return dd;
 }
 
-// Half squared distance s = d.d / 2 (KERNELS 8.3). For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i = d_i + d x w_i; unrelated
-// pairs have d_i.d_k. The third derivative is the product rule on that, with d_i' = Om_i x d_i + w_i x (sum of d_k delta_k below i).
-// Rows of pairs are computed for all k at once from d_k (and d_k') by component: w.soa holds six arrays of w.soa_stride entries.
+// Half squared distance s = d.d / 2 (KERNELS 8.3). For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i
+// = d_i + d x w_i; unrelated pairs have d_i.d_k. The third derivative is the product rule on that, with d_i' = Om_i
+// x d_i + w_i x (sum of d_k delta_k below i). Rows of pairs are computed for all k at once from d_k (and d_k') by
+// component: w.soa holds six arrays of w.soa_stride entries.
 template <class T> DAL_INLINE void by_component(Work<T>& w, const V3<T>* d, int m, int first) {
   T *x = w.soa + first * w.soa_stride, *y = x + w.soa_stride, *z = y + w.soa_stride;
   for (int k = 0; k < m; ++k) { x[k] = d[k].x; y[k] = d[k].y; z[k] = d[k].z; }

@@ -1,56 +1,68 @@
-// Interpreter of user elements: straight-line programs made by model/user.py from CasADi expressions (opcodes: class Op there).
+// Interpreter of user elements: straight-line programs made by model/user.py from CasADi expressions.
 #pragma once
 #include "../work.hpp"
 
+// The one list of operations, X(NAME, number of operands); Python reads it from the module (TAPE_OPS). w is the work
+// array: w[out] = op(w[in1], w[in2]), except CONST: w[out] = constants[in1], INPUT: w[out] = x[in1] (flat index into
+// all inputs one after another) and OUTPUT: y[out] = w[in1]. Truth is 1, falsehood 0; IF_ELSE_ZERO(a, b) is b if a
+// else 0, where b may be NaN.
+#define DALEMBERT_TAPE_OPS(X)                                                                                             \
+  X(CONST, 0) X(INPUT, 0) X(OUTPUT, 1) X(ASSIGN, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(NEG, 1) X(INV, 1) X(SQ, 1)   \
+  X(TWICE, 1) X(SQRT, 1) X(SIN, 1) X(COS, 1) X(TAN, 1) X(ASIN, 1) X(ACOS, 1) X(ATAN, 1) X(ATAN2, 2) X(SINH, 1) X(COSH, 1)  \
+  X(TANH, 1) X(ASINH, 1) X(ACOSH, 1) X(ATANH, 1) X(EXP, 1) X(LOG, 1) X(POW, 2) X(FABS, 1) X(SIGN, 1) X(FMIN, 2) X(FMAX, 2) \
+  X(LT, 2) X(LE, 2) X(EQ, 2) X(NE, 2) X(NOT, 1) X(AND, 2) X(OR, 2) X(IF_ELSE_ZERO, 2) X(FLOOR, 1) X(CEIL, 1)              \
+  X(COPYSIGN, 2) X(FMOD, 2) X(ERF, 1) X(LOG1P, 1) X(EXPM1, 1) X(HYPOT, 2) X(REMAINDER, 2)
+
 namespace dalembert {
-namespace DALEMBERT_ARCH {
 
 enum TapeOp : int {
-  OpConst, OpInput, OpOutput, OpAssign, OpAdd, OpSub, OpMul, OpDiv, OpNeg, OpInv, OpSq, OpTwice, OpSqrt, OpSin, OpCos, OpTan,
-  OpAsin, OpAcos, OpAtan, OpAtan2, OpSinh, OpCosh, OpTanh, OpAsinh, OpAcosh, OpAtanh, OpExp, OpLog, OpPow, OpFabs, OpSign,
-  OpFmin, OpFmax, OpLt, OpLe, OpEq, OpNe, OpNot, OpAnd, OpOr, OpIfElseZero, OpFloor, OpCeil, OpCopysign, OpFmod, OpErf,
-  OpLog1p, OpExpm1, OpHypot, OpRemainder, OpCount
+#define DALEMBERT_X(name, operands) Op##name,
+  DALEMBERT_TAPE_OPS(DALEMBERT_X)
+#undef DALEMBERT_X
+  kTapeOps
 };
+
+namespace DALEMBERT_ARCH {
 
 DAL_INLINE double tape_op(int op, double a, double b) {
   switch (op) {
-    case OpTan: return std::tan(a);
-    case OpSin: return std::sin(a);
-    case OpCos: return std::cos(a);
-    case OpAsin: return std::asin(a);
-    case OpAcos: return std::acos(a);
-    case OpAtan: return std::atan(a);
-    case OpAtan2: return std::atan2(a, b);
-    case OpSinh: return std::sinh(a);
-    case OpCosh: return std::cosh(a);
-    case OpTanh: return std::tanh(a);
-    case OpAsinh: return std::asinh(a);
-    case OpAcosh: return std::acosh(a);
-    case OpAtanh: return std::atanh(a);
-    case OpExp: return std::exp(a);
-    case OpLog: return std::log(a);
-    case OpPow: return std::pow(a, b);
-    case OpFabs: return __builtin_fabs(a);
-    case OpSign: return a > 0 ? 1.0 : a < 0 ? -1.0 : a;
-    case OpFmin: return a < b ? a : b;
-    case OpFmax: return a > b ? a : b;
-    case OpLt: return a < b;
-    case OpLe: return a <= b;
-    case OpEq: return a == b;
-    case OpNe: return a != b;
-    case OpNot: return a == 0;
-    case OpAnd: return a != 0 && b != 0;
-    case OpOr: return a != 0 || b != 0;
-    case OpIfElseZero: return a != 0 ? b : 0.0;
-    case OpFloor: return std::floor(a);
-    case OpCeil: return std::ceil(a);
-    case OpCopysign: return std::copysign(a, b);
-    case OpFmod: return std::fmod(a, b);
-    case OpErf: return std::erf(a);
-    case OpLog1p: return std::log1p(a);
-    case OpExpm1: return std::expm1(a);
-    case OpHypot: return std::hypot(a, b);
-    case OpRemainder: return std::remainder(a, b);
+    case OpTAN: return std::tan(a);
+    case OpSIN: return std::sin(a);
+    case OpCOS: return std::cos(a);
+    case OpASIN: return std::asin(a);
+    case OpACOS: return std::acos(a);
+    case OpATAN: return std::atan(a);
+    case OpATAN2: return std::atan2(a, b);
+    case OpSINH: return std::sinh(a);
+    case OpCOSH: return std::cosh(a);
+    case OpTANH: return std::tanh(a);
+    case OpASINH: return std::asinh(a);
+    case OpACOSH: return std::acosh(a);
+    case OpATANH: return std::atanh(a);
+    case OpEXP: return std::exp(a);
+    case OpLOG: return std::log(a);
+    case OpPOW: return std::pow(a, b);
+    case OpFABS: return __builtin_fabs(a);
+    case OpSIGN: return a > 0 ? 1.0 : a < 0 ? -1.0 : a;
+    case OpFMIN: return a < b ? a : b;
+    case OpFMAX: return a > b ? a : b;
+    case OpLT: return a < b;
+    case OpLE: return a <= b;
+    case OpEQ: return a == b;
+    case OpNE: return a != b;
+    case OpNOT: return a == 0;
+    case OpAND: return a != 0 && b != 0;
+    case OpOR: return a != 0 || b != 0;
+    case OpIF_ELSE_ZERO: return a != 0 ? b : 0.0;
+    case OpFLOOR: return std::floor(a);
+    case OpCEIL: return std::ceil(a);
+    case OpCOPYSIGN: return std::copysign(a, b);
+    case OpFMOD: return std::fmod(a, b);
+    case OpERF: return std::erf(a);
+    case OpLOG1P: return std::log1p(a);
+    case OpEXPM1: return std::expm1(a);
+    case OpHYPOT: return std::hypot(a, b);
+    case OpREMAINDER: return std::remainder(a, b);
     default: return __builtin_nan("");
   }
 }
@@ -62,32 +74,32 @@ inline Lanes tape_op(int op, Lanes a, Lanes b) {
 inline Dual tape_op(int op, Dual a, Dual b) {
   double f = tape_op(op, a.v, b.v), da = 0, db = 0;
   switch (op) {
-    case OpTan: da = 1 + f * f; break;
-    case OpSin: da = std::cos(a.v); break;
-    case OpCos: da = -std::sin(a.v); break;
-    case OpAsin: da = 1 / std::sqrt(1 - a.v * a.v); break;
-    case OpAcos: da = -1 / std::sqrt(1 - a.v * a.v); break;
-    case OpAtan: da = 1 / (1 + a.v * a.v); break;
-    case OpAtan2: { double r = a.v * a.v + b.v * b.v; da = b.v / r; db = -a.v / r; break; }
-    case OpSinh: da = std::cosh(a.v); break;
-    case OpCosh: da = std::sinh(a.v); break;
-    case OpTanh: da = 1 - f * f; break;
-    case OpAsinh: da = 1 / std::sqrt(a.v * a.v + 1); break;
-    case OpAcosh: da = 1 / std::sqrt(a.v * a.v - 1); break;
-    case OpAtanh: da = 1 / (1 - a.v * a.v); break;
-    case OpExp: da = f; break;
-    case OpLog: da = 1 / a.v; break;
-    case OpPow: da = b.v * std::pow(a.v, b.v - 1); db = b.d == 0 ? 0 : f * std::log(a.v); break;
-    case OpFabs: da = a.v < 0 ? -1 : 1; break;
-    case OpFmin: (a.v < b.v ? da : db) = 1; break;
-    case OpFmax: (a.v > b.v ? da : db) = 1; break;
-    case OpIfElseZero: return a.v != 0 ? b : Dual(0.0);
-    case OpCopysign: da = std::signbit(a.v) == std::signbit(b.v) ? 1 : -1; break;
-    case OpFmod: case OpRemainder: da = 1; break;
-    case OpErf: da = 1.1283791670955126 * std::exp(-a.v * a.v); break;
-    case OpLog1p: da = 1 / (1 + a.v); break;
-    case OpExpm1: da = f + 1; break;
-    case OpHypot: da = a.v / f; db = b.v / f; break;
+    case OpTAN: da = 1 + f * f; break;
+    case OpSIN: da = std::cos(a.v); break;
+    case OpCOS: da = -std::sin(a.v); break;
+    case OpASIN: da = 1 / std::sqrt(1 - a.v * a.v); break;
+    case OpACOS: da = -1 / std::sqrt(1 - a.v * a.v); break;
+    case OpATAN: da = 1 / (1 + a.v * a.v); break;
+    case OpATAN2: { double r = a.v * a.v + b.v * b.v; da = b.v / r; db = -a.v / r; break; }
+    case OpSINH: da = std::cosh(a.v); break;
+    case OpCOSH: da = std::sinh(a.v); break;
+    case OpTANH: da = 1 - f * f; break;
+    case OpASINH: da = 1 / std::sqrt(a.v * a.v + 1); break;
+    case OpACOSH: da = 1 / std::sqrt(a.v * a.v - 1); break;
+    case OpATANH: da = 1 / (1 - a.v * a.v); break;
+    case OpEXP: da = f; break;
+    case OpLOG: da = 1 / a.v; break;
+    case OpPOW: da = b.v * std::pow(a.v, b.v - 1); db = b.d == 0 ? 0 : f * std::log(a.v); break;
+    case OpFABS: da = a.v < 0 ? -1 : 1; break;
+    case OpFMIN: (a.v < b.v ? da : db) = 1; break;
+    case OpFMAX: (a.v > b.v ? da : db) = 1; break;
+    case OpIF_ELSE_ZERO: return a.v != 0 ? b : Dual(0.0);
+    case OpCOPYSIGN: da = std::signbit(a.v) == std::signbit(b.v) ? 1 : -1; break;
+    case OpFMOD: case OpREMAINDER: da = 1; break;
+    case OpERF: da = 1.1283791670955126 * std::exp(-a.v * a.v); break;
+    case OpLOG1P: da = 1 / (1 + a.v); break;
+    case OpEXPM1: da = f + 1; break;
+    case OpHYPOT: da = a.v / f; db = b.v / f; break;
     default: break;
   }
   return Dual(f, da * a.d + db * b.d);
@@ -97,19 +109,19 @@ template <class T> void run_tape(const Tape& t, const T* in, T* w, T* out) {
   const int32_t* c = t.code.data();
   for (size_t i = 0, n = t.code.size() / 4; i < n; ++i, c += 4) {
     switch (c[0]) {
-      case OpConst: w[c[1]] = T(t.constants[c[2]]); break;
-      case OpInput: w[c[1]] = in[c[2]]; break;
-      case OpOutput: out[c[1]] = w[c[2]]; break;
-      case OpAssign: w[c[1]] = w[c[2]]; break;
-      case OpAdd: w[c[1]] = w[c[2]] + w[c[3]]; break;
-      case OpSub: w[c[1]] = w[c[2]] - w[c[3]]; break;
-      case OpMul: w[c[1]] = w[c[2]] * w[c[3]]; break;
-      case OpDiv: w[c[1]] = w[c[2]] / w[c[3]]; break;
-      case OpNeg: w[c[1]] = -w[c[2]]; break;
-      case OpInv: w[c[1]] = T(1.0) / w[c[2]]; break;
-      case OpSq: w[c[1]] = w[c[2]] * w[c[2]]; break;
-      case OpTwice: w[c[1]] = w[c[2]] + w[c[2]]; break;
-      case OpSqrt: w[c[1]] = sqrt_(w[c[2]]); break;
+      case OpCONST: w[c[1]] = T(t.constants[c[2]]); break;
+      case OpINPUT: w[c[1]] = in[c[2]]; break;
+      case OpOUTPUT: out[c[1]] = w[c[2]]; break;
+      case OpASSIGN: w[c[1]] = w[c[2]]; break;
+      case OpADD: w[c[1]] = w[c[2]] + w[c[3]]; break;
+      case OpSUB: w[c[1]] = w[c[2]] - w[c[3]]; break;
+      case OpMUL: w[c[1]] = w[c[2]] * w[c[3]]; break;
+      case OpDIV: w[c[1]] = w[c[2]] / w[c[3]]; break;
+      case OpNEG: w[c[1]] = -w[c[2]]; break;
+      case OpINV: w[c[1]] = T(1.0) / w[c[2]]; break;
+      case OpSQ: w[c[1]] = w[c[2]] * w[c[2]]; break;
+      case OpTWICE: w[c[1]] = w[c[2]] + w[c[2]]; break;
+      case OpSQRT: w[c[1]] = sqrt_(w[c[2]]); break;
       default: w[c[1]] = tape_op(c[0], w[c[2]], w[c[3]]); break;
     }
   }

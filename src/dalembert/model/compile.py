@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[np.float64]
 
-# numbers of cpp/model.hpp, enum ElementKind
-LINEAR_SPRING, POINT_GRAVITY, SITE_FIELD, CONFIG_SPRING, SPLINE_SPRING, TAPE_POTENTIAL = range(6)
-LINEAR_DAMPER, WRENCH, TAPE_FORCE = 10, 11, 12
-DISTANCE, DIRECTION, LINEAR_RELATION, CAM, TAPE_CONSTRAINT = range(20, 25)
+# kinds of the core: cpp/elements/all.hpp
+LINEAR_SPRING, POINT_GRAVITY, SITE_FIELD = "LinearSpring", "PointGravity", "SiteField"
+CONFIG_SPRING, SPLINE_SPRING, TAPE_POTENTIAL = "ConfigSpring", "SplineSpring", "TapePotential"
+LINEAR_DAMPER, WRENCH, TAPE_FORCE = "LinearDamper", "Wrench", "TapeForce"
+DISTANCE, DIRECTION, LINEAR_RELATION = "Distance", "Direction", "LinearRelation"
+CAM, TAPE_CONSTRAINT = "Cam", "TapeConstraint"
 
 CHAIN_DEPTH = 14  # paths longer than this use the O(n) elimination (no coupling elements allowed)
 
@@ -229,7 +231,7 @@ class _Compiler:
     # ---- elements
 
     def _element(
-        self, kind: int, variables: list[int], joints: list[int], flags: list[int], **fields: Any
+        self, kind: str, variables: list[int], joints: list[int], flags: list[int], **fields: Any
     ) -> dict[str, Any]:
         n = len(variables)
         self.max_local = max(self.max_local, n)
@@ -260,7 +262,7 @@ class _Compiler:
         }
         return base | fields
 
-    def _sites(self, kind: int, frames: list[str], drop_common: bool, **fields: Any) -> dict[str, Any]:
+    def _sites(self, kind: str, frames: list[str], drop_common: bool, **fields: Any) -> dict[str, Any]:
         """Element on one to three frames: the union of their paths is its list of local variables."""
         index = [self.model.frame_index(f) for f in frames]
         paths = [self._path(self.frame_at[f][0]) for f in index]
@@ -277,7 +279,7 @@ class _Compiler:
         names = ("site_a", "site_b", "site_c")
         return self._element(kind, variables, joints, flags, **dict(zip(names, index, strict=False)), **fields)
 
-    def _plain(self, kind: int, variables: list[int], **fields: Any) -> dict[str, Any]:
+    def _plain(self, kind: str, variables: list[int], **fields: Any) -> dict[str, Any]:
         return self._element(kind, variables, [-1] * len(variables), [0] * len(variables), **fields)
 
     def _spline(self, spline: Any) -> int:
@@ -301,7 +303,7 @@ class _Compiler:
         )
         return len(self.tapes) - 1
 
-    def _user(self, kind: int, e: Element) -> dict[str, Any]:
+    def _user(self, kind: str, e: Element) -> dict[str, Any]:
         from .user import derivative_tapes
 
         d = derivative_tapes(e, self.model)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core import TAPE_OPS
 from ..errors import ModelError
 from . import elements as el
 from .elements import Element
@@ -25,89 +25,9 @@ if TYPE_CHECKING:
     from .model import Model
 
 
-class Op(IntEnum):
-    """Elementary operations of tapes and programs. The numbers are part of the interface to the core: never renumber.
-
-    w is the work array: `w[out] = op(w[in1], w[in2])`, except CONST: `w[out] = constants[in1]`, INPUT:
-    `w[out] = x[in1]` (flat index into all inputs one after another) and OUTPUT: `y[out] = w[in1]`. Truth is 1.0,
-    falsehood 0.0.
-    """
-
-    CONST = 0
-    INPUT = 1
-    OUTPUT = 2
-    ASSIGN = 3  # a
-    ADD = 4  # a + b
-    SUB = 5  # a - b
-    MUL = 6  # a * b
-    DIV = 7  # a / b
-    NEG = 8  # -a
-    INV = 9  # 1 / a
-    SQ = 10  # a * a
-    TWICE = 11  # 2 * a
-    SQRT = 12
-    SIN = 13
-    COS = 14
-    TAN = 15
-    ASIN = 16
-    ACOS = 17
-    ATAN = 18
-    ATAN2 = 19  # atan2(a, b)
-    SINH = 20
-    COSH = 21
-    TANH = 22
-    ASINH = 23
-    ACOSH = 24
-    ATANH = 25
-    EXP = 26
-    LOG = 27
-    POW = 28  # pow(a, b)
-    FABS = 29
-    SIGN = 30  # -1, 0 or 1
-    FMIN = 31  # fmin(a, b)
-    FMAX = 32  # fmax(a, b)
-    LT = 33  # a < b
-    LE = 34  # a <= b
-    EQ = 35  # a == b
-    NE = 36  # a != b
-    NOT = 37  # a == 0
-    AND = 38  # a != 0 and b != 0
-    OR = 39  # a != 0 or b != 0
-    IF_ELSE_ZERO = 40  # b if a != 0 else 0 (b may be NaN when not chosen)
-    FLOOR = 41
-    CEIL = 42
-    COPYSIGN = 43  # |a| with the sign of b
-    FMOD = 44  # fmod(a, b)
-    ERF = 45
-    LOG1P = 46
-    EXPM1 = 47
-    HYPOT = 48  # hypot(a, b)
-    REMAINDER = 49  # remainder(a, b), IEEE
-
-
-_BINARY = frozenset(
-    op.name
-    for op in (
-        *(
-            Op.ADD,
-            Op.SUB,
-            Op.MUL,
-            Op.DIV,
-            Op.ATAN2,
-            Op.POW,
-            Op.FMIN,
-            Op.FMAX,
-            Op.LT,
-            Op.LE,
-            Op.EQ,
-            Op.NE,
-            Op.AND,
-            Op.OR,
-        ),
-        *(Op.IF_ELSE_ZERO, Op.COPYSIGN, Op.FMOD, Op.HYPOT, Op.REMAINDER),
-    )
-)
-_UNARY = frozenset(op.name for op in Op) - _BINARY - {"CONST", "INPUT", "OUTPUT"}
+# Operations of tapes and programs: {name: number of operands}, numbered in this order; their meaning is in cpp/elements/tape.hpp.
+OPERATIONS: dict[str, int] = dict(TAPE_OPS)
+_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 
 
 @dataclass(frozen=True)
@@ -116,7 +36,7 @@ class Tape:
 
     `variables` and `inputs` are the names it depends on, `rows` the variables that a `Force` acts on. The arguments are
     one flat list: q of `variables`, then v of `variables`, then u of `inputs`. Each line of `code` is
-    (operation, out, in1, in2, constant), see `Op`; unused entries are 0.
+    (operation, out, in1, in2, constant), see `OPERATIONS`; unused entries are 0.
 
     >>> import casadi as ca
     >>> square = Tape(("x",), (), (), (("INPUT", 0, 0, 0, 0.0), ("SQ", 0, 0, 0, 0.0), ("OUTPUT", 0, 0, 0, 0.0)))
@@ -142,15 +62,9 @@ class Tape:
         outputs: set[int] = set()
         n_in = 2 * len(self.variables) + len(self.inputs)
         for line, (op, out, a, b, constant) in enumerate(self.code):
-            good = out >= 0 and math.isfinite(constant)
-            if op == "INPUT":
-                good &= 0 <= a < n_in
-            elif op in _UNARY or op == "OUTPUT":
-                good &= a in written
-            elif op in _BINARY:
-                good &= a in written and b in written
-            else:
-                good &= op == "CONST"
+            good = op in OPERATIONS and out >= 0 and math.isfinite(constant)
+            good &= op != "INPUT" or 0 <= a < n_in
+            good &= all(place in written for place in (a, b)[: OPERATIONS.get(op, 0)])
             if not good:
                 raise ModelError(f"tape, line {line}: bad instruction {self.code[line]}", culprit="tape")
             (outputs if op == "OUTPUT" else written).add(out)
@@ -175,16 +89,14 @@ class Tape:
                 work[out] = arguments[a]
             elif op == "OUTPUT":
                 outputs[out] = work[a]
-            elif op in _UNARY:
-                work[out] = table[op](work[a])
             else:
-                work[out] = table[op](work[a], work[b])
+                work[out] = table[op](*(work[place] for place in (a, b)[: OPERATIONS[op]]))
         return [outputs[i] for i in range(len(outputs))]
 
 
 def _builders(ca: Any) -> dict[str, Callable[..., Any]]:
     """How each operation is written in CasADi."""
-    same = {name: getattr(ca, name.lower(), None) for name in _UNARY | _BINARY}
+    same = {name: getattr(ca, name.lower(), None) for name in OPERATIONS}
     return same | {
         "ASSIGN": lambda a: a,
         "ADD": lambda a, b: a + b,
@@ -364,7 +276,7 @@ def _instructions(ca: Any, arguments: list[Any], outputs: Any, label: str) -> li
     f = ca.Function("f", arguments, [ca.densify(ca.cse(ca.vec(outputs)))], {"allow_free": True})
     if f.has_free():
         raise ModelError(f"{label}: contains symbols that are not of this model: {f.get_free()}", culprit=label)
-    names = {getattr(ca, f"OP_{op.name}"): op.name for op in Op} | {ca.OP_CONSTPOW: "POW"}
+    names = {getattr(ca, f"OP_{name}"): name for name in OPERATIONS} | {ca.OP_CONSTPOW: "POW"}
     start = np.concatenate([[0], np.cumsum([a.numel() for a in arguments])])
     code = []
     for k in range(f.n_instructions()):
@@ -391,7 +303,7 @@ def _instructions(ca: Any, arguments: list[Any], outputs: Any, label: str) -> li
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Numeric form of a function: `code` int32 (n, 4) rows (opcode, out, in1, in2) of `Op`, `constants` float64.
+    """Numeric form of a function: `code` int32 (n, 4) rows (number in `OPERATIONS`, out, in1, in2), `constants` float64.
 
     `n_work`, `n_in`, `n_out`: sizes of the work array, of all inputs together and of the outputs.
     """
@@ -480,7 +392,7 @@ def _program(ca: Any, arguments: list[Any], outputs: Any, label: str) -> Program
             a = constants.setdefault(constant.hex(), len(constants))
         if op != "OUTPUT":
             n_work = max(n_work, out + 1)
-        rows.append((int(Op[op]), out, a, b))
+        rows.append((_NUMBERS[op], out, a, b))
     return Program(
         np.array(rows, dtype=np.int32).reshape(-1, 4),
         np.array([float.fromhex(c) for c in constants], dtype=np.float64),

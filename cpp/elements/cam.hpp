@@ -1,0 +1,27 @@
+// follower - profile(driver) with a spline as profile; local variables: driver, follower.
+#pragma once
+#include "constraint.hpp"
+#include "spline.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+struct Cam : LocalConstraint<Cam> {
+  template <class T>
+  static T value(Work<T>& w, const Element& e, const T* q, const Poses<T>&, int order, const T* delta, T* size) {
+    const ModelData& M = *w.M;
+    const int* lq = M.local_q.data() + e.vars;
+    T y[4], area;
+    spline_at(M.splines[e.spline], q[lq[0]], y, area);
+    w.lg[0] = -y[1];
+    w.lg[1] = T(1.0);
+    for (int i = 0; i < 4; ++i) w.lh[i] = w.lt[i] = T(0.0);
+    w.lh[0] = -y[2];
+    if (order >= 3) w.lt[0] = -(y[3] * delta[0]);
+    *size = fabs_(y[0]) + fabs_(q[lq[1]]);
+    return q[lq[1]] - y[0];
+  }
+};
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

@@ -1,0 +1,22 @@
+// A user's constraint: a tape.
+#pragma once
+#include "constraint.hpp"
+#include "tape.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+struct TapeConstraint : LocalConstraint<TapeConstraint> {
+  template <class T>
+  static T value(Work<T>& w, const Element& e, const T* q, const Poses<T>&, int order, const T* delta, T* size) {
+    const int* lq = w.M->local_q.data() + e.vars;
+    T h = tape_scalar(w, e, q, order < 2 ? 1 : order, delta);
+    T sz = T(1.0);
+    for (int i = 0; i < e.n; ++i) sz += fabs_(w.lg[i] * q[lq[i]]);
+    *size = sz;
+    return h;
+  }
+};
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert
