@@ -7,6 +7,8 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
+constexpr double kLargest = 1e290;  // numbers above it count as not finite
+
 struct StepOptions {
   double alpha = 0.5;         // generalized midpoint
   double minus = 0.5, plus = 0.5;  // shares of the force in F- and F+
@@ -58,14 +60,17 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
   return scale;
 }
 
-template <class T> DAL_INLINE void next_momentum(Work<T>& w, const StepOptions& o, T dt) {
-  T a = dt * T(o.alpha), f = dt * T(o.plus);
-  if (o.stop > 0) {
-    for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i];
-    return;
-  }
+// p_k+1 into w.pnext; true where it, q_k+1 and lambda are finite: nothing else may leave a step as its result
+template <class T> DAL_INLINE MaskOf<T> next_momentum(Work<T>& w, const StepOptions& o, T dt) {
+  T a = dt * T(o.alpha), f = dt * T(o.plus), sum = T(0.0);
   // the residual left over goes into p: the momentum balance then holds to rounding, whatever the tolerance (and p gains an order)
-  for (int i = 0; i < w.M->nd; ++i) w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i] + w.r[i];
+  const T left = T(o.stop > 0 ? 0.0 : 1.0);
+  for (int i = 0; i < w.M->nd; ++i) {
+    w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i] + left * w.r[i];
+    sum += fabs_(w.pnext[i]) + fabs_(w.y[i]);
+  }
+  for (int c = 0; c < w.M->nc; ++c) sum += fabs_(w.lam[c]);
+  return le(sum, T(kLargest));
 }
 
 // The residual cannot be resolved below N/dt times the rounding of q (small steps, long chains): from the diagonal of N, before it is factored
@@ -211,6 +216,26 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   }
 }
 
+// v (nd) <- the nearest velocity in the kinetic metric with C v = 0, prescribed velocities in w.v; after the mass matrix was factored.
+// C (nc x nq). Writes w.Xr, w.S1, w.dl.
+inline void along_constraints(Work<double>& w, const double* C, double* v) {
+  const ModelData& M = *w.M;
+  const int nd = M.nd, nq = M.nq, nc = M.nc, ld = row_stride(nc + 1);
+  double* X = w.Xr;  // M^-1 C^T
+  for (int i = 0; i < nd; ++i) for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? C[c * nq + i] : 0.0;
+  solve(w, X, ld, ld);
+  for (int c = 0; c < nc; ++c) {
+    const double* row = C + c * nq;
+    double rate = 0, *s = w.S1 + c * nc;
+    for (int i = 0; i < nq; ++i) rate += row[i] * (i < nd ? v[i] : w.v[i]);
+    w.dl[c] = rate;
+    for (int k = 0; k < nc; ++k) s[k] = 0;
+    for (int i = 0; i < nd; ++i) for (int k = 0; k < nc; ++k) s[k] += row[i] * X[i * ld + k];
+  }
+  schur_solve(w, w.S1, w.dl, 1, 1, false);
+  for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.dl[c];
+}
+
 // the same direction by one dense pivoted solve of the whole KKT matrix: fallback, and baseline
 inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
@@ -285,17 +310,12 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
   for (int it = 0;; ++it) {
     T e = evaluate(w, o, dt);
     // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
-    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(1e290)));
+    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(kLargest)));
     done = done | ok;
     *error = e;
     *iterations = it;
-    if (all(done)) {
-      next_momentum(w, o, dt);
-      return done;
-    }
-    if (it >= o.max_iterations) { next_momentum(w, o, dt); return done; }
-    MaskOf<T> dead = mask_not(le(e, T(1e290)));
-    if (all(done | dead)) { next_momentum(w, o, dt); return done & mask_not(dead); }
+    MaskOf<T> dead = mask_not(le(e, T(kLargest)));
+    if (all(done | dead) || it >= o.max_iterations) return done & next_momentum(w, o, dt);
     if constexpr (Traits<T>::width == 1) {
       bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
       if (!reuse && !newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
@@ -326,8 +346,8 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
   for (int it = 0; it < 4 * o.max_iterations; ++it) {
     *iterations = it;
     *error = e;
-    if (e <= 1.0) { next_momentum(w, o, dt); return true; }
-    if (!(e < 1e290) || !dense_direction(w, o, dt)) return false;
+    if (e <= 1.0) return next_momentum(w, o, dt);
+    if (!(e < kLargest) || !dense_direction(w, o, dt)) return false;
     for (int i = 0; i < M.nd; ++i) w.y_try[i] = w.y[i];
     for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
     double t = 1.0, best = e;
@@ -342,8 +362,7 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
       for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i];
       for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c];
       e = evaluate(w, o, dt);
-      if (e <= o.slack()) { next_momentum(w, o, dt); return true; }
-      return false;
+      return e <= o.slack() && next_momentum(w, o, dt);
     }
     e = best;
   }
@@ -359,8 +378,8 @@ inline bool turns_far(const ModelData& M, const double* x, const double* y) {
   return false;
 }
 
-// A root is believed when no hinge ends more than half a turn from where the momentum at q_k would carry it. Only looked at when a hinge
-// turns far (a flywheel may); evaluates at q_k, so the midpoint quantities are restored afterwards.
+// A root is believed when no hinge ends more than half a turn from where the momentum at q_k would carry it, along the constraints and with the
+// prescribed motion. Only looked at when a hinge turns far (a flywheel may); evaluates at q_k, so the midpoint quantities are restored afterwards.
 inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
   if (!turns_far(M, w.x, w.y)) return true;
@@ -376,6 +395,7 @@ inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   bool ok = factor(w);
   for (int i = 0; i < M.nd; ++i) w.dy[i] = w.p[i] - w.Lv[i];
   solve(w, w.dy, 1, 1);
+  if (M.nc) along_constraints(w, w.C0, w.dy);
   for (int i = 0; i < M.nd; ++i)
     if (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i] - w.x[i] - dt * w.dy[i]) <= 3.141592653589793 + 1e-10 * (__builtin_fabs(w.x[i]) + __builtin_fabs(w.y[i])))) ok = false;
   evaluate(w, o, dt);
@@ -444,7 +464,7 @@ inline int step(Work<double>& w, const StepOptions& o, double dt, int* iteration
   *iterations = spent;
   if (ok) return StepOk;
   if (wrong) return StepWrongRoot;
-  return *error < 1e290 ? StepNotConverged : (*error == 1e300 ? StepSingular : StepNotFinite);
+  return *error < kLargest ? StepNotConverged : (*error == 1e300 ? StepSingular : StepNotFinite);
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -310,7 +310,7 @@ static bool acceleration_second(const ModelData& M, const double* q, const doubl
 static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   Work<double>& w = at(s, q, v, nullptr);
   const ModelData& M = *w.M;
-  int nd = M.nd, nq = M.nq, nc = M.nc;
+  int nd = M.nd, nc = M.nc;
   for (int i = 0; i < nd; ++i) w.v[i] = 0;
   poses(w, w.q, w.mid);
   gradient(w);  // momentum of the prescribed motion alone
@@ -322,19 +322,7 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   if (!nc) return ok;
   constraint_poses(w, w.q, w.end);
   constraint_rows(w, w.q, w.end, w.h, w.hscale, w.C1);
-  int ld = row_stride(nc + 1);
-  double* X = w.Xr;  // M^-1 C^T
-  for (int i = 0; i < nd; ++i) for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? w.C1[c * nq + i] : 0.0;
-  solve(w, X, ld, ld);
-  for (int c = 0; c < nc; ++c) {
-    const double* row = w.C1 + c * nq;
-    w.dl[c] = 0;
-    for (int i = 0; i < nq; ++i) w.dl[c] += row[i] * v[i];
-    for (int k = 0; k < nc; ++k) w.S1[c * nc + k] = 0;
-    for (int i = 0; i < nd; ++i) for (int k = 0; k < nc; ++k) w.S1[c * nc + k] += row[i] * X[i * ld + k];
-  }
-  schur_solve(w, w.S1, w.dl, 1, 1, false);
-  for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.dl[c];
+  along_constraints(w, w.C1, v);
   return ok;
 }
 

@@ -85,15 +85,25 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
   }
 }
 
-// h, its sizes and the dense Jacobian C (nc x nq) at q; poses of the constraint joints must be in P
+// h, its sizes and the dense Jacobian C (nc x nq) at q; poses of the constraint joints must be in P.
+// `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its own root), and what the rounding of q, and of sines
+// and cosines, does to h: kRoundingShare of it, so that the tolerance never asks for less than a few units in the last place.
+constexpr double kRoundingShare = 0.1;
 template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& P, T* h, T* size, T* C) {
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nc * M.nq; ++i) C[i] = T(0.0);
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     h[c] = constraint(w, e, q, P, 1, (const T*)nullptr, &size[c]);
-    const int* lq = M.local_q.data() + e.vars;
-    for (int i = 0; i < e.n; ++i) C[c * M.nq + lq[i]] += w.lg[i];
+    const int *lq = M.local_q.data() + e.vars, *lj = M.local_joint.data() + e.vars;
+    T rounding = T(0.0);
+    for (int i = 0; i < e.n; ++i) {
+      C[c * M.nq + lq[i]] += w.lg[i];
+      T reach = fabs_(q[lq[i]]);
+      if (lj[i] > 0 && M.joints[lj[i] - 1].kind >= 3) reach += T(1.0);
+      rounding += fabs_(w.lg[i]) * reach;
+    }
+    size[c] += T(kRoundingShare) * rounding;
   }
 }
 

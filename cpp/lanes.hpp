@@ -115,8 +115,11 @@ DAL_INLINE Lanes fabs_(Lanes x) { return Lanes(x.v < 0 ? -x.v : x.v); }
 DAL_INLINE double sqrt_(double x) { return __builtin_sqrt(x); }
 DAL_INLINE Dual sqrt_(Dual x) { double r = __builtin_sqrt(x.v); return {r, x.d / (2 * r)}; }
 DAL_INLINE Lanes sqrt_(Lanes x) { Lanes r; for (int i = 0; i < kWidth; ++i) r.v[i] = __builtin_sqrt(x.v[i]); return r; }
-// max that keeps NaN: a comparison with NaN is false, so write it this way round
-template <class T> DAL_INLINE T nan_max(T e, T x) { return select(le(x, e), e, x); }
+// max that keeps NaN, on either side: comparisons with NaN are false
+DAL_INLINE bool is_nan(double x) { return x != x; }
+DAL_INLINE bool is_nan(Dual x) { return x.v != x.v; }
+DAL_INLINE IVec is_nan(Lanes x) { return x.v != x.v; }
+template <class T> DAL_INLINE T nan_max(T e, T x) { return select(le(x, e) | is_nan(e), e, x); }
 DAL_INLINE double value_of(double x) { return x; }
 DAL_INLINE double value_of(Dual x) { return x.v; }
 

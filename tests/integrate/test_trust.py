@@ -1,0 +1,67 @@
+"""Steps that are right are accepted, steps that may be wrong are told, and no NaN comes back as a result."""
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert import rz, tx
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-3])
+@pytest.mark.parametrize("seed", range(6))
+def test_loops_that_close_at_their_own_root(seed: int, shift: float) -> None:
+    """All terms of the closure vanish at the pin: the tolerance has a floor with the scale of the mechanism."""
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.uniform(0.8, 1.2, 3)
+    tip = tx(c, name="tip", mass=0.5)
+    model = da.Model(
+        [rz("a", tx(a, rz("b", tx(b, rz("c", tip), mass=1.0)), mass=1.0)), tx(shift, name="pin")],
+        [da.Gravity((0, -9.8, 0)), da.PointToPoint("tip", "pin", "xy")],
+    )
+    q = da.satisfy_constraints(model, rng.normal(size=3) + [0, 2, 2])
+    vi = da.MidpointVI(model, dt=0.01)
+    motion = vi.simulate(vi.state(q=q), steps=300)
+    assert np.abs(da.constraints(model, motion.q)).max() < 2e-14
+
+
+def test_a_follower_settles_where_its_profile_is_zero() -> None:
+    x = np.linspace(-2, 2, 9)
+    model = da.Model(
+        [rz("cam", tx(1.0, mass=1.0)), tx("follower", mass=1.0)],
+        [
+            da.Cam("cam", "follower", da.Spline(np.stack([x, x**2], axis=1))),
+            da.ConfigSpring("cam", 5.0),
+            da.Damping(default=8.0),
+        ],
+    )
+    vi = da.MidpointVI(model, dt=0.02)
+    motion = vi.simulate(vi.state(q=da.satisfy_constraints(model, [0.4, 0.2])), time=60.0)
+    assert abs(motion.q[-1, 0]) < 1e-9
+
+
+def tied_sliders(rest_length: float) -> da.Model:
+    return da.Model(
+        [tx("a", mass=1.0, name="A"), tx("b", mass=1.0, name="B")],
+        [da.LinearRelation({"a": 1, "b": -1}), da.LinearSpring("A", "world", 1.0, rest_length)],
+    )
+
+
+def test_no_nan_leaves_a_step_beside_a_constraint() -> None:
+    """The direction of a spring from a frame to its own anchor is not defined: a failure, whatever else is in the model."""
+    vi = da.MidpointVI(tied_sliders(1.0), dt=0.01)
+    start = vi.state(q=[0.0, 0.0])
+    with pytest.raises(da.ConvergenceError):
+        vi.step(start)
+    with pytest.raises(da.ConvergenceError) as failure:
+        vi.simulate(start, steps=3)
+    assert np.isfinite(failure.value.trajectory.p).all()
+    for lanes in (False, True):
+        batch = da.rollouts(vi, [start] * 3, 5, lanes=lanes)
+        assert (batch.completed == 0).all()
+
+
+def test_a_prescribed_jump_may_turn_a_hinge_far() -> None:
+    """The relation has one solution; that the hinge turns more than half a turn is no reason to refuse it."""
+    model = da.Model([rz("a", tx(1.0, mass=1.0)), rz(da.Kinematic("k"))], [da.LinearRelation({"a": 1, "k": -10})])
+    vi = da.MidpointVI(model, dt=0.01)
+    assert vi.step(vi.state(q=[0.0, 0.0]), kinematic=[0.32]).q[0] == pytest.approx(3.2, abs=1e-13)
