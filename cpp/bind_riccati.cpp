@@ -13,6 +13,8 @@
 #include "kernels.hpp"
 #include "riccati.hpp"
 
+namespace dalembert {
+
 namespace nb = nanobind;
 
 namespace {
@@ -144,3 +146,5 @@ void bind_riccati(nb::module_& m) {
     m.def("riccati_rollout", &rollout, "A"_a, "B"_a, "K"_a, "k"_a, "x0"_a, "c"_a = nb::none(),
           "Trajectory (X, U) of x' = A x + B u + c with u = -K x - k.");
 }
+
+}  // namespace dalembert

@@ -14,7 +14,7 @@ namespace DALEMBERT_ARCH {
 // ---- Predictor: the polynomial through the last (up to four) configurations of a motion, whatever the lengths of its steps.
 template <class T> struct History {
   static constexpr int kMost = 4;
-  T* q[kMost];            // newest first; dynamic variables
+  T* q[kMost];            // newest first; dynamic coordinates (nqd)
   double step[kMost];     // step[i]: length of the step from q[i + 1] to q[i]
   int count = 0;
 
@@ -65,9 +65,10 @@ template <class T> struct History {
   }
 };
 
-// value of a prescribed variable at the end of part i: the straight line from `from` to `to`, which it reaches exactly
-template <class T> DAL_INLINE T on_line(const Parts& parts, int i, const T& from, const T& to) {
-  return i + 1 == parts.count ? to : from + T(parts.end[i + 1]) * (to - from);
+// prescribed coordinates at the end of part i: the straight line from `from` to `to`, which it reaches exactly; writes the kinematic ones of `out` (nq)
+template <class T> DAL_INLINE void on_line(const ModelData& M, const Parts& parts, int i, const T* from, const T* to, T* out) {
+  if (i + 1 == parts.count) for (int k = M.nqd; k < M.nq; ++k) out[k] = to[k];
+  else between(M, from, to, T(parts.end[i + 1]), out, M.nd, M.nv);
 }
 
 // ---- The parts of one step, solved and kept
@@ -82,20 +83,20 @@ struct PartStates {
 // outputs: k (every part's state); then(i, length) after part i is solved, with w as the step has left it; returns the status, and in `failed` the part.
 template <class F> int solve_parts(Work<double>& w, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, const PartStates& k, int* iterations, double* error, F then) {
   const ModelData& M = *w.M;
-  const int nq = M.nq, nd = M.nd, nc = M.nc;
+  const int nq = M.nq, nqd = M.nqd, nd = M.nd, nc = M.nc;
   bool have_end = false;
-  for (int i = 0; i < nd; ++i) have_end = have_end || y[i] != x[i];
+  for (int i = 0; i < nqd; ++i) have_end = have_end || y[i] != x[i];
   for (int i = 0; i < nq; ++i) k.q[i] = x[i];
   for (int i = 0; i < nd; ++i) k.p[i] = p[i];
   *iterations = 0;
   for (int part = 0; part < parts.count; ++part) {
     const double h = dt * parts.length[part];
     const double *q0 = k.q_at(M, part), *p0 = k.p_at(M, part);
-    for (int i = 0; i < nq; ++i) w.x[i] = q0[i];
-    for (int i = 0; i < nd; ++i) w.p[i] = p0[i];
-    for (int i = 0; i < M.nu; ++i) w.u[i] = u[i];
-    for (int i = nd; i < nq; ++i) w.y[i] = on_line(parts, part, x[i], y[i]);
-    for (int c = 0; c < nc; ++c) w.lam[c] = part == 0 ? lam[c] * parts.length[0] : w.lam[c] * (parts.length[part] / parts.length[part - 1]);
+    for (int i = 0; i < nq; ++i) w.step.x[i] = q0[i];
+    for (int i = 0; i < nd; ++i) w.step.p[i] = p0[i];
+    for (int i = 0; i < M.nu; ++i) w.step.u[i] = u[i];
+    on_line(M, parts, part, x, y, w.step.y);
+    for (int c = 0; c < nc; ++c) w.con.lam[c] = part == 0 ? lam[c] * parts.length[0] : w.con.lam[c] * (parts.length[part] / parts.length[part - 1]);
     // guess: through the end of the step, where there is a guess of it, and the newest of the parts behind
     double* rows[History<double>::kMost];
     double time[History<double>::kMost];
@@ -107,16 +108,17 @@ template <class F> int solve_parts(Work<double>& w, const StepOptions& o, const 
       time[n++] = parts.end[back];
     }
     if (n == 1 && have_end && part + 1 < parts.count) n = 2;
-    if (have_end && part + 1 == parts.count) for (int i = 0; i < nd; ++i) w.y[i] = y[i];
-    else History<double>::interpolate(w.y, nd, rows, time, n, parts.end[part + 1]);
-    set_reference(w, w.x);
+    if (have_end && part + 1 == parts.count) for (int i = 0; i < nqd; ++i) w.step.y[i] = y[i];
+    else History<double>::interpolate(w.step.y, nqd, rows, time, n, parts.end[part + 1]);
+    normalize_balls(M, w.step.y, 0, nd);
+    set_reference(w, w.step.x);
     start_constraints(w);
     int its = 0, status = step(w, o, h, &its, error);
     *iterations += its;
     if (status != StepOk) return status;
-    for (int i = 0; i < nq; ++i) k.q_at(M, part + 1)[i] = w.y[i];
-    for (int i = 0; i < nd; ++i) k.p_at(M, part + 1)[i] = w.pnext[i];
-    for (int c = 0; c < nc; ++c) k.lam_at(M, part)[c] = w.lam[c];
+    for (int i = 0; i < nq; ++i) k.q_at(M, part + 1)[i] = w.step.y[i];
+    for (int i = 0; i < nd; ++i) k.p_at(M, part + 1)[i] = w.step.p_next[i];
+    for (int c = 0; c < nc; ++c) k.lam_at(M, part)[c] = w.con.lam[c];
     then(part, h);
   }
   return StepOk;
@@ -125,18 +127,18 @@ template <class F> int solve_parts(Work<double>& w, const StepOptions& o, const 
 // a solved step into w, as load_step() does: for derivatives that come after all parts were solved
 inline void load_part(Work<double>& w, const PartStates& k, int part, const double* u) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nq; ++i) { w.x[i] = k.q_at(M, part)[i]; w.y[i] = k.q_at(M, part + 1)[i]; }
-  for (int i = 0; i < M.nd; ++i) w.p[i] = k.p_at(M, part)[i];
-  for (int i = 0; i < M.nu; ++i) w.u[i] = u[i];
-  for (int c = 0; c < M.nc; ++c) w.lam[c] = k.lam_at(M, part)[c];
-  set_reference(w, w.x);
+  for (int i = 0; i < M.nq; ++i) { w.step.x[i] = k.q_at(M, part)[i]; w.step.y[i] = k.q_at(M, part + 1)[i]; }
+  for (int i = 0; i < M.nd; ++i) w.step.p[i] = k.p_at(M, part)[i];
+  for (int i = 0; i < M.nu; ++i) w.step.u[i] = u[i];
+  for (int c = 0; c < M.nc; ++c) w.con.lam[c] = k.lam_at(M, part)[c];
+  set_reference(w, w.step.x);
   start_constraints(w);
   end_constraints(w);
 }
 
 // ---- First order
 // Yq, Yp (nd rows) and YL (nc rows): derivatives of q_i, p_i and of the part's lambda by w of the whole step, row stride w.stride(with_dt);
-// S: scratch of the same shape; R (nd, nq), J1, J2 (nd, nq): scratch.
+// S: scratch of the same shape; R (nd, nv), J1, J2 (nd, nv): scratch.
 struct PartTangent {
   double *Yq, *Yp, *YL, *S, *R, *J1, *J2;
 };
@@ -146,13 +148,13 @@ inline void tangent_at_start(const Work<double>& w, const PartTangent& t, bool w
   const ModelData& M = *w.M;
   const int ld = w.stride(with_dt);
   for (size_t i = 0; i < size_t(M.nd) * ld; ++i) t.Yq[i] = t.Yp[i] = 0;
-  for (int i = 0; i < M.nd; ++i) t.Yq[size_t(i) * ld + i] = t.Yp[size_t(i) * ld + M.nq + i] = 1;
+  for (int i = 0; i < M.nd; ++i) t.Yq[size_t(i) * ld + i] = t.Yp[size_t(i) * ld + M.nv + i] = 1;
 }
 
 // The first part, after first_order() of all columns: its columns of rho go to the prescribed values at both ends of the line.
 inline void tangent_of_first(const Work<double>& w, const Parts& parts, const PartTangent& t, bool with_dt) {
   const ModelData& M = *w.M;
-  const int ld = w.stride(with_dt), nw = w.nw + with_dt, rho = M.nq + M.nd + M.nu;
+  const int ld = w.stride(with_dt), nw = w.nw + with_dt, rho = M.nv + M.nd + M.nu;
   const double c = parts.end[1];
   auto take = [&](double* to, const double* from, int rows) {
     for (int i = 0; i < rows; ++i) {
@@ -163,27 +165,27 @@ inline void tangent_of_first(const Work<double>& w, const Parts& parts, const Pa
       if (with_dt) y[nw - 1] *= parts.length[0];
     }
   };
-  take(t.Yq, w.Z, M.nd);
-  take(t.Yp, w.Pw, M.nd);
-  if (M.nc) take(t.YL, w.Lw, M.nc);
+  take(t.Yq, w.lin.Z, M.nd);
+  take(t.Yp, w.lin.P, M.nd);
+  if (M.nc) take(t.YL, w.lin.L, M.nc);
 }
 
 // The next part, of length h, after its reduced first_order(): what belongs to q_k follows from p_k by R (see there), so with
 //   S = Yp + R Yq + R_kin (line at the part's start):   Yq <- Z_p S + Z_u + Z_rho (line at its end),   Yp <- (J1 Yq_before + J2 Yq + ...)/h.
 inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, const PartTangent& t, bool with_dt, bool lambda) {
   const ModelData& M = *w.M;
-  const int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw + with_dt, ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nq + nd + nu;
+  const int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw + with_dt, ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nv + nd + nu;
   const double begin = parts.end[part], end = parts.end[part + 1], idt = 1 / h, g = h * o.plus;
   const Slots<double> s = slots<double>(o, h);
   const bool forced = !M.forces.empty() || M.has_damping;
   // derivatives of the part's momentum balance by q_k, and of its p_k+1 by q_k and q_k+1
-  take_transposed<false>(t.R, nq, w.Rt, padded(nd), nd, nq);
-  take_transposed<false>(t.J1, nq, w.E.h12, nq, nd, nq);
-  for (int i = 0; i < nd * nq; ++i) t.J2[i] = w.E.h22[i];
+  take_transposed<false>(t.R, nv, w.lin.Rt, padded(nd), nd, nv);
+  take_transposed<false>(t.J1, nv, w.lin.E.h12, nv, nd, nv);
+  for (int i = 0; i < nd * nv; ++i) t.J2[i] = w.lin.E.h22[i];
   if (forced)
-    for (int i = 0; i < nd * nq; ++i) {
-      t.J1[i] += g * (s.a1 * w.Fq[i] + s.b1 * w.Fv[i]);
-      t.J2[i] += g * (s.a2 * w.Fq[i] + s.b2 * w.Fv[i]);
+    for (int i = 0; i < nd * nv; ++i) {
+      t.J1[i] += g * (s.a1 * w.lin.Fq[i] + s.b1 * w.lin.Fv[i]);
+      t.J2[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
     }
   // row (columns of w) += factor (prescribed variable k at `at` of the line)
   auto add_line = [&](double* row, int k, double factor, double at) { row[nd + k] += (1 - at) * factor; row[rho + k] += at * factor; };
@@ -191,48 +193,48 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
     for (int i = 0; i < rows; ++i) {
       double* y = Y + size_t(i) * ld;
       const double* z = Z + size_t(i) * ld;
-      for (int k = 0; k < nu; ++k) y[nq + nd + k] += z[nq + nd + k];
+      for (int k = 0; k < nu; ++k) y[nv + nd + k] += z[nv + nd + k];
       for (int k = 0; k < nk; ++k) add_line(y, k, z[rho + k], end);
       if (with_dt) y[nw - 1] += parts.length[part] * z[nw - 1];
     }
   };
-  sparse_times(w, t.S, nd, ld, xc, t.R, nq, pattern(M), (const double*)t.Yq, 1.0, w.HS);
+  sparse_times(w, t.S, nd, ld, xc, t.R, nv, pattern(M), (const double*)t.Yq, 1.0, w.lin.S);
   for (int i = 0; i < nd; ++i) {
     double* r = t.S + size_t(i) * ld;
     axpy(r, 1.0, t.Yp + size_t(i) * ld, nw);
-    for (int k = 0; k < nk; ++k) add_line(r, k, t.R[i * nq + nd + k], begin);
+    for (int k = 0; k < nk; ++k) add_line(r, k, t.R[i * nv + nd + k], begin);
   }
-  sparse_times(w, t.Yp, nd, ld, xc, t.J1, nq, pattern_without_constraints(M), (const double*)t.Yq, idt, w.HS);
-  gemm(nd, xc, nd, 1.0, w.Z + nq, ld, 1, t.S, ld, 1, 0.0, t.Yq, ld, w.HS);
-  add_ends(t.Yq, w.Z, nd);
+  sparse_times(w, t.Yp, nd, ld, xc, t.J1, nv, pattern_without_constraints(M), (const double*)t.Yq, idt, w.lin.S);
+  gemm(nd, xc, nd, 1.0, w.lin.Z + nv, ld, 1, t.S, ld, 1, 0.0, t.Yq, ld, w.lin.S);
+  add_ends(t.Yq, w.lin.Z, nd);
   if (lambda && nc) {
-    gemm(nc, xc, nd, 1.0, w.Lw + nq, ld, 1, t.S, ld, 1, 0.0, t.YL, ld, w.HS);
-    add_ends(t.YL, w.Lw, nc);
+    gemm(nc, xc, nd, 1.0, w.lin.L + nv, ld, 1, t.S, ld, 1, 0.0, t.YL, ld, w.lin.S);
+    add_ends(t.YL, w.lin.L, nc);
   }
-  sparse_times(w, t.S, nd, ld, xc, t.J2, nq, pattern_without_constraints(M), (const double*)t.Yq, idt, w.HS);
+  sparse_times(w, t.S, nd, ld, xc, t.J2, nv, pattern_without_constraints(M), (const double*)t.Yq, idt, w.lin.S);
   for (int i = 0; i < nd; ++i) {
     double* p = t.Yp + size_t(i) * ld;
     axpy(p, 1.0, t.S + size_t(i) * ld, nw);
     for (int k = 0; k < nk; ++k) {
-      add_line(p, k, idt * t.J1[i * nq + nd + k], begin);
-      add_line(p, k, idt * t.J2[i * nq + nd + k], end);
+      add_line(p, k, idt * t.J1[i * nv + nd + k], begin);
+      add_line(p, k, idt * t.J2[i * nv + nd + k], end);
     }
-    for (int k = 0; k < nu; ++k) p[nq + nd + k] += g * w.Fu[i * nu + k];
-    if (with_dt) p[nw - 1] += parts.length[part] * idt * momentum_by_dt(w, o, h, i, t.J1 + i * nq, t.J2 + i * nq);
+    for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Fu[i * nu + k];
+    if (with_dt) p[nw - 1] += parts.length[part] * idt * momentum_by_dt(w, o, h, i, t.J1 + i * nv, t.J2 + i * nv);
   }
 }
 
 // M_i (nw, nw): derivatives of w_i = (q, p, u, rho) of part i by w of the whole step
 inline void part_by_whole(const Work<double>& w, const Parts& parts, int part, const PartTangent& t, double* out) {
   const ModelData& M = *w.M;
-  const int nq = M.nq, nd = M.nd, nw = w.nw, ld = w.stride(), rho = nq + nd + M.nu;
+  const int nv = M.nv, nd = M.nd, nw = w.nw, ld = w.stride(), rho = nv + nd + M.nu;
   for (int i = 0; i < nw * nw; ++i) out[i] = 0;
   for (int i = 0; i < nd; ++i)
     for (int k = 0; k < nw; ++k) {
       out[size_t(i) * nw + k] = t.Yq[size_t(i) * ld + k];
-      out[size_t(nq + i) * nw + k] = t.Yp[size_t(i) * ld + k];
+      out[size_t(nv + i) * nw + k] = t.Yp[size_t(i) * ld + k];
     }
-  for (int k = 0; k < M.nu; ++k) out[size_t(nq + nd + k) * nw + nq + nd + k] = 1;
+  for (int k = 0; k < M.nu; ++k) out[size_t(nv + nd + k) * nw + nv + nd + k] = 1;
   for (int k = 0; k < M.nk; ++k)
     for (int last = 0; last < 2; ++last) {
       double *row = out + size_t(last ? rho + k : nd + k) * nw, at = parts.end[part + last];
@@ -244,12 +246,12 @@ inline void part_by_whole(const Work<double>& w, const Parts& parts, int part, c
 // Costates z = (zq, zp) behind part i -> those before it, in place; out (nw) += its gradient by u and the prescribed values, in the columns of w
 inline bool costate_of_part(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, double* zq, double* zp, const double* zl, double* out, double* grad) {
   const ModelData& M = *w.M;
-  const int nq = M.nq, nd = M.nd, nu = M.nu, rho = nq + nd + nu;
+  const int nv = M.nv, nd = M.nd, nu = M.nu, rho = nv + nd + nu;
   bool ok = prepare(w, o, h, false, false);
   adjoint(w, o, h, zq, zp, zl, false);
   adjoint_gradient(w, o, h, zp, grad);
-  for (int i = 0; i < nd; ++i) { zq[i] = grad[i]; zp[i] = grad[nq + i]; }
-  for (int k = 0; k < nu; ++k) out[nq + nd + k] += grad[nq + nd + k];
+  for (int i = 0; i < nd; ++i) { zq[i] = grad[i]; zp[i] = grad[nv + i]; }
+  for (int k = 0; k < nu; ++k) out[nv + nd + k] += grad[nv + nd + k];
   const double begin = parts.end[part], end = parts.end[part + 1];
   for (int k = 0; k < M.nk; ++k) {
     out[nd + k] += (1 - begin) * grad[nd + k] + (1 - end) * grad[rho + k];

@@ -2,12 +2,14 @@
 // linearization of discrete mechanical systems, eqs 2, 28; KERNELS section 9):
 //   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
 #pragma once
+#include "configuration.hpp"
 #include "forces.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-constexpr double kLargest = 1e290;  // numbers above it count as not finite
+constexpr double kLargest = 1e290;   // numbers above it count as not finite
+constexpr double kSingular = 1e300;  // the error of a step whose matrix is singular
 
 struct StepOptions {
   double alpha = 0.5;         // generalized midpoint
@@ -30,88 +32,85 @@ template <class T> DAL_INLINE Slots<T> slots(const StepOptions& o, T dt) {
   return {dt * T(1 - o.alpha), T(-1.0), dt * T(o.alpha), T(1.0)};
 }
 
-// everything at the midpoint of w.x and w.y: L_q, L_v, F, the residual w.r; returns its scale
+// everything at the midpoint of w.step.x and w.step.y: L_q, L_v, F, the residual w.step.r; returns its scale
 template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
-  T w1 = T(1 - o.alpha), w2 = T(o.alpha), idt = T(1.0) / dt;
-  for (int i = 0; i < M.nq; ++i) {
-    w.q[i] = w1 * w.x[i] + w2 * w.y[i];
-    w.v[i] = (w.y[i] - w.x[i]) * idt;
-  }
-  poses(w, w.q, w.mid);
+  midpoint(w, o.alpha, dt);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
-  if (!M.potentials.empty()) subtract_potentials(w, w.q);
-  generalized_force(w, w.q, w.v);
-  T scale = T(1e-250), dw1 = dt * w1, f = dt * T(o.minus);
+  if (!M.potentials.empty()) subtract_potentials(w, w.kin.q);
+  generalized_force(w, w.kin.q, w.kin.v);
+  T scale = T(1e-250), dw1 = dt * T(1 - o.alpha), f = dt * T(o.minus);
   for (int i = 0; i < M.nd; ++i) {
-    T g = dw1 * w.Lq[i], s = f * w.Fgen[i];
-    w.r[i] = w.p[i] + g - w.Lv[i] + s;
-    scale = nan_max(scale, fabs_(w.p[i]) + fabs_(w.Lv[i]) + fabs_(g) + fabs_(s));
+    T g = dw1 * w.first.Lq[i], s = f * w.first.F[i];
+    w.step.r[i] = w.step.p[i] + g - w.first.Lv[i] + s;
+    scale = nan_max(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
   }
   for (int c = 0; c < M.nc; ++c) {
-    T l = w.lam[c];
-    const T* row = w.C0 + c * M.nq;
+    T l = w.con.lam[c];
+    const T* row = w.con.C0 + c * M.nv;
     for (int i = 0; i < M.nd; ++i) {
       T t = row[i] * l;
-      w.r[i] -= t;
+      w.step.r[i] -= t;
       scale = nan_max(scale, fabs_(t));
     }
   }
   return scale;
 }
 
-// p_k+1 into w.pnext; true where it, q_k+1 and lambda are finite: nothing else may leave a step as its result
+// p_k+1 into w.step.p_next; true where it, q_k+1 and lambda are finite: nothing else may leave a step as its result
 template <class T> DAL_INLINE MaskOf<T> next_momentum(Work<T>& w, const StepOptions& o, T dt) {
   T a = dt * T(o.alpha), f = dt * T(o.plus), sum = T(0.0);
   // the residual left over goes into p: the momentum balance then holds to rounding, whatever the tolerance (and p gains an order)
   const T left = T(o.stop > 0 ? 0.0 : 1.0);
   for (int i = 0; i < w.M->nd; ++i) {
-    w.pnext[i] = a * w.Lq[i] + w.Lv[i] + f * w.Fgen[i] + left * w.r[i];
-    sum += fabs_(w.pnext[i]) + fabs_(w.y[i]);
+    w.step.p_next[i] = a * w.first.Lq[i] + w.first.Lv[i] + f * w.first.F[i] + left * w.step.r[i];
+    sum += fabs_(w.step.p_next[i]);
   }
-  for (int c = 0; c < w.M->nc; ++c) sum += fabs_(w.lam[c]);
+  for (int i = 0; i < w.M->nqd; ++i) sum += fabs_(w.step.y[i]);
+  for (int c = 0; c < w.M->nc; ++c) sum += fabs_(w.con.lam[c]);
   return le(sum, T(kLargest));
 }
 
 // The residual cannot be resolved below N/dt times the rounding of q (small steps, long chains): from the diagonal of N, before it is factored
 template <class T> void set_floor(Work<T>& w, T dt) {
   const ModelData& M = *w.M;
-  bool chain = M.chain_solver && !w.use_packed;
+  bool chain = M.chain_solver && !w.newton.use_packed;
   T f = T(0.0);
   for (int i = 0; i < M.nd; ++i) {
     T d;
     if (chain) {
       Eight<T> a, b;
-      a.read(w.P1j + 8 * M.dyn_joint[i]);
-      b.read(w.Q2j + 8 * M.dyn_joint[i]);
-      d = w.diag[i] + a.dot(b);
+      a.read(w.gen.P1j + 8 * M.dyn_joint[i]);
+      b.read(w.gen.Q2j + 8 * M.dyn_joint[i]);
+      d = w.newton.diagonal[i] + a.dot(b);
     } else {
-      d = w.lo[M.eoff[i] + M.edepth[i]];
+      d = w.newton.lower[M.elim_row[i] + M.elim_depth[i]];
     }
-    f = nan_max(f, fabs_(d) * (fabs_(w.x[i]) + fabs_(w.y[i])));
+    f = nan_max(f, fabs_(d) * (reach(M, w.step.x, i) + reach(M, w.step.y, i)));
   }
-  w.floor = f * (T(1.1e-16) / fabs_(dt));
+  w.step.floor = f * (T(1.1e-16) / fabs_(dt));
 }
 
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
 template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
   Slots<T> s = slots<T>(o, dt);
   composites(w, false);
-  if (w.M->chain_solver && !w.use_packed) {
+  if (w.M->chain_solver && !w.newton.use_packed) {
     generators_by_joint(w, s);
-    elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+    elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
     set_floor(w, dt);
     return chain_factor(w);
   }
   generators(w, s);
   assemble_packed(w);
-  elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+  elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
   set_floor(w, dt);
   return factor(w);
 }
 
 template <class T> DAL_INLINE void newton_solve(Work<T>& w, T* X, int nr, int ld) {
-  if (w.M->chain_solver && !w.use_packed)
+  if (w.M->chain_solver && !w.newton.use_packed)
     for (int c = 0; c < nr; ++c) chain_solve(w, X + c, ld);
   else
     solve(w, X, nr, ld);
@@ -124,7 +123,7 @@ DAL_INLINE double get(const Lanes& x, int l) { return x.v[l]; }
 DAL_INLINE void put(Lanes& x, int l, double v) { x.v[l] = v; }
 template <class T> void schur_solve(Work<T>& w, const T* S, T* b, int nr, int ld, bool transposed) {
   int n = w.M->nc;
-  double *A = w.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
+  double *A = w.con.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
   if constexpr (std::is_same_v<T, double>) {
     // many columns: look at the pivots first, so that the columns can be solved where they are
     auto matrix = [&] { for (int i = 0; i < n; ++i) for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k]; };
@@ -157,7 +156,7 @@ template <class T> void schur_solve(Work<T>& w, const T* S, T* b, int nr, int ld
 inline void schur_solve(Work<Dual>& w, const Dual* S, Dual* b, int nr, int ld, bool transposed) {
   // (S + e S')^-1 (b + e b') = x + e S^-1 (b' - S' x)
   int n = w.M->nc;
-  double *A = w.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
+  double *A = w.con.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
   for (int pass = 0; pass < 2; ++pass) {
     auto fill = [&] {
       for (int i = 0; i < n; ++i) for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k].v;
@@ -177,126 +176,126 @@ inline void schur_solve(Work<Dual>& w, const Dual* S, Dual* b, int nr, int ld, b
   }
 }
 
-// Newton direction from the factored matrix: w.dy, w.dl. fresh: the factors changed, so X = N^-1 C0^T must be redone.
+// Newton direction from the factored matrix: w.step.dy, w.con.dlam. fresh: the factors changed, so X = N^-1 C0^T must be redone.
 template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   const ModelData& M = *w.M;
   int nc = M.nc, ld = std::is_same_v<T, double> && nc ? row_stride(nc + 1) : nc + 1;
-  T* X = w.Xr;  // columns beyond nc + 1 stay zero
+  T* X = w.con.X;  // columns beyond nc + 1 stay zero
   for (int i = 0; i < M.nd; ++i) {
-    if (fresh) for (int c = 0; c < nc; ++c) X[i * ld + c] = w.C0[c * M.nq + i];
-    X[i * ld + nc] = w.r[i];
+    if (fresh) for (int c = 0; c < nc; ++c) X[i * ld + c] = w.con.C0[c * M.nv + i];
+    X[i * ld + nc] = w.step.r[i];
   }
   if (fresh) newton_solve(w, X, M.chain_solver ? nc + 1 : ld, ld);
   else newton_solve(w, X + nc, 1, ld);
   if (nc) {
     T idt = T(1.0) / dt;
     for (int c = 0; c < nc; ++c) {
-      T acc = -(w.h[c] * idt);
-      T* s = w.S1 + c * nc;
+      T acc = -(w.con.h[c] * idt);
+      T* s = w.con.schur + c * nc;
       for (int k = 0; k < nc; ++k) s[k] = T(0.0);
-      const T* row = w.C1 + c * M.nq;
+      const T* row = w.con.C1 + c * M.nv;
       const Element& e = M.constraints[c];
-      const int* lq = M.local_q.data() + e.vars;
+      const int* lv = M.local_v.data() + e.vars;
       for (int t = 0; t < e.n; ++t) {  // the row is sparse: only the constraint's own variables
-        int i = lq[t];
+        int i = lv[t];
         if (i >= M.nd) continue;
         const T* x = X + i * ld;
         for (int k = 0; k < nc; ++k) s[k] += row[i] * x[k];
         acc += row[i] * x[nc];
       }
-      w.dl[c] = acc;
+      w.con.dlam[c] = acc;
     }
-    schur_solve(w, w.S1, w.dl, 1, 1, false);
+    schur_solve(w, w.con.schur, w.con.dlam, 1, 1, false);
   }
   for (int i = 0; i < M.nd; ++i) {
     const T* x = X + i * ld;
     T t = -x[nc];
-    for (int c = 0; c < nc; ++c) t += x[c] * w.dl[c];
-    w.dy[i] = dt * t;
+    for (int c = 0; c < nc; ++c) t += x[c] * w.con.dlam[c];
+    w.step.dy[i] = dt * t;
   }
 }
 
-// v (nd) <- the nearest velocity in the kinetic metric with C v = 0, prescribed velocities in w.v; after the mass matrix was factored.
-// C (nc x nq). Writes w.Xr, w.S1, w.dl.
+// v (nd) <- the nearest velocity in the kinetic metric with C v = 0, prescribed velocities in w.kin.v; after the mass matrix was factored.
+// C (nc x nv). Writes w.con.X, w.con.schur, w.con.dlam.
 inline void along_constraints(Work<double>& w, const double* C, double* v) {
   const ModelData& M = *w.M;
-  const int nd = M.nd, nq = M.nq, nc = M.nc, ld = row_stride(nc + 1);
-  double* X = w.Xr;  // M^-1 C^T
-  for (int i = 0; i < nd; ++i) for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? C[c * nq + i] : 0.0;
+  const int nd = M.nd, nv = M.nv, nc = M.nc, ld = row_stride(nc + 1);
+  double* X = w.con.X;  // M^-1 C^T
+  for (int i = 0; i < nd; ++i) for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? C[c * nv + i] : 0.0;
   solve(w, X, ld, ld);
   for (int c = 0; c < nc; ++c) {
-    const double* row = C + c * nq;
-    double rate = 0, *s = w.S1 + c * nc;
-    for (int i = 0; i < nq; ++i) rate += row[i] * (i < nd ? v[i] : w.v[i]);
-    w.dl[c] = rate;
+    const double* row = C + c * nv;
+    double rate = 0, *s = w.con.schur + c * nc;
+    for (int i = 0; i < nv; ++i) rate += row[i] * (i < nd ? v[i] : w.kin.v[i]);
+    w.con.dlam[c] = rate;
     for (int k = 0; k < nc; ++k) s[k] = 0;
     for (int i = 0; i < nd; ++i) for (int k = 0; k < nc; ++k) s[k] += row[i] * X[i * ld + k];
   }
-  schur_solve(w, w.S1, w.dl, 1, 1, false);
-  for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.dl[c];
+  schur_solve(w, w.con.schur, w.con.dlam, 1, 1, false);
+  for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.con.dlam[c];
 }
 
 // the same direction by one dense pivoted solve of the whole KKT matrix: fallback, and baseline
 inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
   int nd = M.nd, nc = M.nc, n = nd + nc;
-  bool keep = w.use_packed;
-  w.use_packed = true;
+  bool keep = w.newton.use_packed;
+  w.newton.use_packed = true;
   Slots<double> s = slots<double>(o, dt);
   composites(w, false);
   generators(w, s);
   assemble_packed(w);
-  elements_to_newton(w, w.q, w.v, s, dt * o.minus);
-  w.use_packed = keep;
-  double *K = w.kkt, *b = K + n * n, top = 0;
+  elements_to_newton(w, w.kin.q, w.kin.v, s, dt * o.minus);
+  w.newton.use_packed = keep;
+  double *K = w.step.kkt, *b = K + n * n, top = 0;
   for (int i = 0; i < n * n; ++i) K[i] = 0;
   for (int k = 0; k < nd; ++k) {
-    const int* path = M.epath.data() + M.epath_off[k];
-    K[k * n + k] = w.lo[M.eoff[k] + M.edepth[k]];
-    top = nan_max(top, __builtin_fabs(K[k * n + k]) * (__builtin_fabs(w.x[k]) + __builtin_fabs(w.y[k])));
-    for (int d = 0; d < M.edepth[k]; ++d) {
-      K[k * n + path[d]] = w.lo[M.eoff[k] + d];
-      K[path[d] * n + k] = w.up[M.eoff[k] + d];
+    const int* path = M.elim_path.data() + M.elim_path_offset[k];
+    K[k * n + k] = w.newton.lower[M.elim_row[k] + M.elim_depth[k]];
+    top = nan_max(top, __builtin_fabs(K[k * n + k]) * (reach(M, w.step.x, k) + reach(M, w.step.y, k)));
+    for (int d = 0; d < M.elim_depth[k]; ++d) {
+      K[k * n + path[d]] = w.newton.lower[M.elim_row[k] + d];
+      K[path[d] * n + k] = w.newton.upper[M.elim_row[k] + d];
     }
   }
-  w.floor = top * 2.2e-16 / __builtin_fabs(dt);
+  w.step.floor = top * 2.2e-16 / __builtin_fabs(dt);
   // unknowns dy and dt dl: N dy - C0^T (dt dl) = -dt r ; C1 dy = -h
   for (int c = 0; c < nc; ++c) {
     for (int i = 0; i < nd; ++i) {
-      K[i * n + nd + c] = -w.C0[c * M.nq + i];
-      K[(nd + c) * n + i] = w.C1[c * M.nq + i];
+      K[i * n + nd + c] = -w.con.C0[c * M.nv + i];
+      K[(nd + c) * n + i] = w.con.C1[c * M.nv + i];
     }
-    b[nd + c] = -w.h[c];
+    b[nd + c] = -w.con.h[c];
   }
-  for (int i = 0; i < nd; ++i) b[i] = -dt * w.r[i];
+  for (int i = 0; i < nd; ++i) b[i] = -dt * w.step.r[i];
   double ratio = dense_solve(K, n, b, 1, 1);
-  for (int i = 0; i < nd; ++i) w.dy[i] = b[i];
-  for (int c = 0; c < nc; ++c) w.dl[c] = b[nd + c] / dt;
+  for (int i = 0; i < nd; ++i) w.step.dy[i] = b[i];
+  for (int c = 0; c < nc; ++c) w.con.dlam[c] = b[nd + c] / dt;
   return ratio > 1e-17;
 }
 
-// residual and constraints at w.y, w.lam; returns the error in units of the tolerance, or of the stop (converged when <= 1)
+// residual and constraints at w.step.y, w.con.lam; returns the error in units of the tolerance, or of the stop (converged when <= 1)
 template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
   T scale = residual(w, o, dt);
-  T e = T(0.0), lim = T(o.tolerance) * scale + w.floor;
-  for (int i = 0; i < M.nd; ++i) e = nan_max(e, fabs_(w.r[i]));
+  T e = T(0.0), lim = T(o.tolerance) * scale + w.step.floor;
+  for (int i = 0; i < M.nd; ++i) e = nan_max(e, fabs_(w.step.r[i]));
   e = e / lim;
   if (M.nc) {
-    constraint_poses(w, w.y, w.end);
-    constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
-    for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.h[c]) / (T(o.h_tolerance) * w.hscale[c] + T(1e-300)));
+    constraint_poses(w, w.step.y, w.kin.end);
+    constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
+    for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.con.h[c]) / (T(o.h_tolerance) * w.con.size[c] + T(1e-300)));
   }
   if (!(o.stop > 0)) return e;
-  w.relative = e;
+  w.step.relative = e;
   T sum = T(0.0);
-  for (int i = 0; i < M.nd; ++i) sum += w.r[i] * w.r[i];
+  for (int i = 0; i < M.nd; ++i) sum += w.step.r[i] * w.step.r[i];
   e = sqrt_(sum) / T(o.stop);
-  for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.h[c]) / T(o.h_stop[c < o.h_count ? c : o.h_count - 1]));
+  for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.con.h[c]) / T(o.h_stop[c < o.h_count ? c : o.h_count - 1]));
   return e;
 }
 
-// Newton iteration from the guess in w.y (dynamic part), w.lam. On return w.y, w.lam, w.pnext, w.C1 belong to the solution in the
+// Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next, w.con.C1 belong to the solution in the
 // converged lanes. A single rollout reuses the factors when the observed rate says that one more cheap iteration will do; lanes reuse them
 // once, in the second iteration: a rule that does not look at the numbers, because decisions must not depend on neighbours. With `stop`
 // they are always fresh.
@@ -304,13 +303,13 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
   const ModelData& M = *w.M;
   T prev = T(1e300);
   double slack = o.slack();
-  w.floor = T(0.0);
+  w.step.floor = T(0.0);
   MaskOf<T> done = skip;
   bool fresh = false;
   for (int it = 0;; ++it) {
     T e = evaluate(w, o, dt);
     // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
-    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(kLargest)));
+    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.step.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(kLargest)));
     done = done | ok;
     *error = e;
     *iterations = it;
@@ -318,7 +317,7 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
     if (all(done | dead) || it >= o.max_iterations) return done & next_momentum(w, o, dt);
     if constexpr (Traits<T>::width == 1) {
       bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
-      if (!reuse && !newton_matrix(w, o, dt)) { *error = T(1e300); return false; }
+      if (!reuse && !newton_matrix(w, o, dt)) { *error = T(kSingular); return false; }
       direction_step(w, dt, !reuse);
       fresh = true;
     } else {
@@ -329,38 +328,48 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
     MaskOf<T> go = mask_not(done);
     T moved = T(0.0);
     for (int i = 0; i < M.nd; ++i) {
-      T step = select(go, w.dy[i], T(0.0));
-      moved = nan_max(moved, fabs_(step) / (T(1e-3) + fabs_(w.y[i]) + fabs_(w.x[i])));
-      w.y[i] += step;
+      T step = select(go, w.step.dy[i], T(0.0));
+      moved = nan_max(moved, fabs_(step) / (T(1e-3) + reach(M, w.step.y, i) + reach(M, w.step.x, i)));
+      w.step.dy[i] = step;
     }
-    for (int c = 0; c < M.nc; ++c) w.lam[c] += select(go, w.dl[c], T(0.0));
+    integrate(M, w.step.y, w.step.dy, w.step.y, 0, M.nd);
+    for (int c = 0; c < M.nc; ++c) w.con.lam[c] += select(go, w.con.dlam[c], T(0.0));
     prev = select(le(moved, T(1e-16)), T(-1.0), e);  // a step below rounding: the next evaluation is final
   }
+}
+
+// y and lambda of a step, put aside and taken back
+DAL_INLINE void keep_solution(Work<double>& w) {
+  for (int i = 0; i < w.M->nqd; ++i) w.step.y_kept[i] = w.step.y[i];
+  for (int c = 0; c < w.M->nc; ++c) w.con.lam_kept[c] = w.con.lam[c];
+}
+DAL_INLINE void restore_solution(Work<double>& w) {
+  for (int i = 0; i < w.M->nqd; ++i) w.step.y[i] = w.step.y_kept[i];
+  for (int c = 0; c < w.M->nc; ++c) w.con.lam[c] = w.con.lam_kept[c];
 }
 
 // damped Newton with the dense pivoted solver
 inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
-  w.floor = 0;
+  w.step.floor = 0;
   double e = evaluate(w, o, dt);
   for (int it = 0; it < 4 * o.max_iterations; ++it) {
     *iterations = it;
     *error = e;
     if (e <= 1.0) return next_momentum(w, o, dt);
     if (!(e < kLargest) || !dense_direction(w, o, dt)) return false;
-    for (int i = 0; i < M.nd; ++i) w.y_try[i] = w.y[i];
-    for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
+    keep_solution(w);
     double t = 1.0, best = e;
     bool better = false;
     for (int cut = 0; cut < 30; ++cut, t *= 0.5) {
-      for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i] + t * w.dy[i];
-      for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c] + t * w.dl[c];
+      for (int i = 0; i < M.nd; ++i) w.step.moved[i] = t * w.step.dy[i];
+      integrate(M, w.step.y_kept, w.step.moved, w.step.y, 0, M.nd);
+      for (int c = 0; c < M.nc; ++c) w.con.lam[c] = w.con.lam_kept[c] + t * w.con.dlam[c];
       double en = evaluate(w, o, dt);
       if (en < (1 - 1e-4 * t) * e) { best = en; better = true; break; }
     }
     if (!better) {
-      for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i];
-      for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c];
+      restore_solution(w);
       e = evaluate(w, o, dt);
       return e <= o.slack() && next_momentum(w, o, dt);
     }
@@ -369,12 +378,13 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
   return false;
 }
 
-enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, StepSingular = 3, StepWrongRoot = 4 };
+constexpr double kHalfTurn = 3.141592653589793;
 
-// True when a hinge turns by more than half a turn in the step: the equations have more roots, a turn apart, and this may be a wrong one.
-inline bool turns_far(const ModelData& M, const double* x, const double* y) {
+// True when a hinge turns by more than half a turn in the step (turn: the step's displacement): the equations have more roots, a turn apart, and this may
+// be a wrong one.
+inline bool turns_far(const ModelData& M, const double* turn) {
   for (int i = 0; i < M.nd; ++i)
-    if (M.joints[M.dyn_joint[i]].kind >= 3 && __builtin_fabs(y[i] - x[i]) > 3.141592653589793) return true;
+    if (M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(turn[i]) <= kHalfTurn)) return true;
   return false;
 }
 
@@ -382,22 +392,22 @@ inline bool turns_far(const ModelData& M, const double* x, const double* y) {
 // prescribed motion. Only looked at when a hinge turns far (a flywheel may); evaluates at q_k, so the midpoint quantities are restored afterwards.
 inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
-  if (!turns_far(M, w.x, w.y)) return true;
-  for (int i = 0; i < M.nq; ++i) {
-    w.q[i] = w.x[i];
-    w.v[i] = i < M.nd ? 0 : (w.y[i] - w.x[i]) / dt;
-  }
-  poses(w, w.q, w.mid);
+  double* moved = w.step.moved;
+  difference(M, w.step.x, w.step.y, moved, 0, M.nv);
+  if (!turns_far(M, moved)) return true;
+  for (int i = 0; i < M.nq; ++i) w.kin.q[i] = w.step.x[i];
+  for (int i = 0; i < M.nv; ++i) w.kin.v[i] = i < M.nd ? 0 : moved[i] / dt;
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   composites(w, false);
   generators(w, Slots<double>{0, 1, 0, 1});
   assemble_packed(w);
   bool ok = factor(w);
-  for (int i = 0; i < M.nd; ++i) w.dy[i] = w.p[i] - w.Lv[i];
-  solve(w, w.dy, 1, 1);
-  if (M.nc) along_constraints(w, w.C0, w.dy);
+  for (int i = 0; i < M.nd; ++i) w.step.dy[i] = w.step.p[i] - w.first.Lv[i];
+  solve(w, w.step.dy, 1, 1);
+  if (M.nc) along_constraints(w, w.con.C0, w.step.dy);
   for (int i = 0; i < M.nd; ++i)
-    if (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i] - w.x[i] - dt * w.dy[i]) <= 3.141592653589793 + 1e-10 * (__builtin_fabs(w.x[i]) + __builtin_fabs(w.y[i])))) ok = false;
+    if (M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(moved[i] - dt * w.step.dy[i]) <= kHalfTurn + 1e-10 * (reach(M, w.step.x, i) + reach(M, w.step.y, i)))) ok = false;
   evaluate(w, o, dt);
   next_momentum(w, o, dt);
   return ok;
@@ -405,16 +415,13 @@ inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
 
 // A step with `stop`; where it does not end, the guess is as it was.
 inline bool stopped_step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
-  const ModelData& M = *w.M;
-  for (int i = 0; i < M.nd; ++i) w.y_try[i] = w.y[i];
-  for (int c = 0; c < M.nc; ++c) w.lam_try[c] = w.lam[c];
+  keep_solution(w);
   if (newton(w, o, dt, iterations, error) && believable(w, o, dt)) return true;
-  for (int i = 0; i < M.nd; ++i) w.y[i] = w.y_try[i];
-  for (int c = 0; c < M.nc; ++c) w.lam[c] = w.lam_try[c];
+  restore_solution(w);
   return false;
 }
 
-// One step. In: w.x, w.p, w.u, w.C0 (= Dh(x)), w.y = guess with the prescribed kinematic values in place, w.lam = guess.
+// One step. In: w.step.x, w.step.p, w.step.u, w.con.C0 (= Dh(x)), w.step.y = guess with the prescribed kinematic values in place, w.con.lam = guess.
 inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
   if (o.stop > 0) {
@@ -423,7 +430,7 @@ inline int step(Work<double>& w, const StepOptions& o, double dt, int* iteration
     *iterations += before;
     return status;
   }
-  for (int i = M.nd; i < M.nq; ++i) w.kin[i - M.nd] = w.y[i];
+  for (int i = M.nqd; i < M.nq; ++i) w.step.prescribed[i] = w.step.y[i];
   bool wrong = false;  // a root was found, but not a believable one
   auto good = [&](bool converged) {
     if (!converged) return false;
@@ -432,8 +439,8 @@ inline int step(Work<double>& w, const StepOptions& o, double dt, int* iteration
     return false;
   };
   auto rest = [&] {
-    for (int i = 0; i < M.nd; ++i) w.y[i] = w.x[i];
-    for (int c = 0; c < M.nc; ++c) w.lam[c] = 0;
+    for (int i = 0; i < M.nqd; ++i) w.step.y[i] = w.step.x[i];
+    for (int c = 0; c < M.nc; ++c) w.con.lam[c] = 0;
   };
   if (o.plain) return good(damped_newton(w, o, dt, iterations, error)) ? StepOk : wrong ? StepWrongRoot : StepNotConverged;
   if (good(newton(w, o, dt, iterations, error))) return StepOk;
@@ -453,18 +460,18 @@ inline int step(Work<double>& w, const StepOptions& o, double dt, int* iteration
     bool solved = false;
     for (int part = 8; part >= 1; --part) {
       double f = 1.0 / (1 << (part - 1));
-      for (int i = M.nd; i < M.nq; ++i) w.y[i] = w.x[i] + f * (w.kin[i - M.nd] - w.x[i]);
+      between(M, w.step.x, w.step.prescribed, f, w.step.y, M.nd, M.nv);
       solved = damped_newton(w, o, f * dt, &more, error);
       spent += more;
-      if (part > 1) for (int i = 0; i < M.nd; ++i) w.y[i] = solved ? w.x[i] + 2 * (w.y[i] - w.x[i]) : w.x[i];
+      if (part > 1) between(M, w.step.x, w.step.y, solved ? 2.0 : 0.0, w.step.y, 0, M.nd);
     }
-    for (int i = M.nd; i < M.nq; ++i) w.y[i] = w.kin[i - M.nd];
+    for (int i = M.nqd; i < M.nq; ++i) w.step.y[i] = w.step.prescribed[i];
     ok = good(solved);
   }
   *iterations = spent;
   if (ok) return StepOk;
   if (wrong) return StepWrongRoot;
-  return *error < kLargest ? StepNotConverged : (*error == 1e300 ? StepSingular : StepNotFinite);
+  return *error < kLargest ? StepNotConverged : (*error == kSingular ? StepSingular : StepNotFinite);
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -25,7 +25,7 @@ struct EkfGroup {
   Work<double> one;                // a lane whose Newton iteration needs the careful solver
   StepOptions o;
   int nq, nd, nk, nx, nz, wide;
-  Lanes *x, *next, *P, *A, *AP, *G, *S, *K, *Y, *inn, *inc, *acc, *dacc, *dlam;
+  Lanes *x, *ahead, *next, *P, *A, *AP, *G, *S, *K, *Y, *inn, *inc, *acc, *dacc, *dlam;
   char* block = nullptr;
   bool ok = false;                 // there was memory
 
@@ -36,9 +36,9 @@ struct EkfGroup {
     o.tolerance = e.tolerance; o.h_tolerance = e.h_tolerance; o.max_iterations = e.max_iterations;
     nq = M.nq; nd = M.nd; nk = M.nk; nx = nq + nd + nk; nz = e.nz;
     wide = 2 * nq + M.nu + nk;
-    size_t sizes[] = {size_t(nx), size_t(nx), size_t(nx) * nx, size_t(nx) * nx, size_t(nx) * nx, size_t(nx) * nz, size_t(nz) * nz,
+    size_t sizes[] = {size_t(nx), size_t(nx), size_t(nx), size_t(nx) * nx, size_t(nx) * nx, size_t(nx) * nx, size_t(nx) * nz, size_t(nz) * nz,
                       size_t(nx) * nz, size_t(nz), size_t(nz), size_t(nd), size_t(nq), size_t(nd) * wide, size_t(M.nc) * wide};
-    Lanes** places[] = {&x, &next, &P, &A, &AP, &G, &S, &K, &Y, &inn, &inc, &acc, &dacc, &dlam};
+    Lanes** places[] = {&x, &ahead, &next, &P, &A, &AP, &G, &S, &K, &Y, &inn, &inc, &acc, &dacc, &dlam};
     size_t total = 0;
     for (size_t s : sizes) total += s + 1;
     block = static_cast<char*>(std::aligned_alloc(64, (total * sizeof(Lanes) + 63) / 64 * 64));
@@ -46,7 +46,7 @@ struct EkfGroup {
     if (!ok) return;
     std::memset(block, 0, (total * sizeof(Lanes) + 63) / 64 * 64);
     Lanes* at = reinterpret_cast<Lanes*>(block);
-    for (int i = 0; i < 14; ++i) { *places[i] = at; at += sizes[i] + 1; }
+    for (int i = 0; i < 15; ++i) { *places[i] = at; at += sizes[i] + 1; }
   }
   EkfGroup(const EkfGroup&) = delete;
   EkfGroup& operator=(const EkfGroup&) = delete;
@@ -57,31 +57,32 @@ struct EkfGroup {
     const Parts& parts = *e.parts;
     const double* u = e.U + size_t(k) * (M.nu + nk);
     const int m = nq + nd;
-    for (int i = 0; i < nq; ++i) w.x[i] = x[i];
-    for (int i = 0; i < nd; ++i) w.p[i] = x[nq + i];
-    for (int i = 0; i < M.nu; ++i) w.u[i] = Lanes(u[i]);
+    for (int i = 0; i < nq; ++i) w.step.x[i] = x[i];
+    for (int i = 0; i < nd; ++i) w.step.p[i] = x[nq + i];
+    for (int i = 0; i < M.nu; ++i) w.step.u[i] = Lanes(u[i]);
     for (int i = 0; i < nx * nx; ++i) A[i] = Lanes(0.0);
     for (int part = 0; part < parts.count; ++part) {
       const double h = parts.count == 1 ? e.dt[k] : e.dt[k] * parts.length[part];
-      for (int i = 0; i < nd; ++i) w.y[i] = w.x[i] + Lanes(parts.length[part]) * inc[i];
-      for (int i = 0; i < nk; ++i) w.y[nd + i] = on_line(parts, part, x[nd + i], Lanes(u[M.nu + i]));
+      for (int i = 0; i < nd; ++i) w.step.y[i] = w.step.x[i] + Lanes(parts.length[part]) * inc[i];
+      for (int i = 0; i < nk; ++i) ahead[nd + i] = Lanes(u[M.nu + i]);
+      on_line(M, parts, part, x, ahead, w.step.y);
       one_part(h, good);
       if (part == 0) first_part(parts.end[1]);
       else next_part(parts.end[part], parts.end[part + 1]);
       if (part + 1 == parts.count) break;
-      for (int i = 0; i < nq; ++i) w.x[i] = w.y[i];
-      for (int i = 0; i < nd; ++i) w.p[i] = w.pnext[i];
+      for (int i = 0; i < nq; ++i) w.step.x[i] = w.step.y[i];
+      for (int i = 0; i < nd; ++i) w.step.p[i] = w.step.p_next[i];
     }
     Lanes idt = Lanes(1.0 / e.dt[k]);
     for (int i = 0; i < nk; ++i) A[(m + i) * nx + nd + i] = -idt;
-    for (int i = 0; i < nq; ++i) next[i] = w.y[i];
-    for (int i = 0; i < nd; ++i) { next[nq + i] = w.pnext[i]; inc[i] = w.y[i] - x[i]; }
-    for (int i = 0; i < nk; ++i) next[m + i] = (w.y[nd + i] - x[nd + i]) * idt;
+    for (int i = 0; i < nq; ++i) next[i] = w.step.y[i];
+    for (int i = 0; i < nd; ++i) { next[nq + i] = w.step.p_next[i]; inc[i] = w.step.y[i] - x[i]; }
+    for (int i = 0; i < nk; ++i) next[m + i] = (w.step.y[nd + i] - x[nd + i]) * idt;
   }
 
-  // one midpoint step of length h from w.x, w.p with the guess in w.y, and its first order in w.Z, w.Pw
+  // one midpoint step of length h from w.step.x, w.step.p with the guess in w.step.y, and its first order in w.lin.Z, w.lin.P
   void one_part(double h, IVec& good) {
-    set_reference(w, w.x);
+    set_reference(w, w.step.x);
     start_constraints(w);
     int iterations = 0;
     Lanes error;
@@ -102,7 +103,7 @@ struct EkfGroup {
   void first_part(double c) {
     const int ld = w.stride(), m = nq + nd, rho = m + M.nu;
     for (int i = 0; i < nd; ++i) {
-      const Lanes *z = w.Z + size_t(i) * ld, *p = w.Pw + size_t(i) * ld;
+      const Lanes *z = w.lin.Z + size_t(i) * ld, *p = w.lin.P + size_t(i) * ld;
       Lanes *a = A + i * nx, *b = A + (nq + i) * nx;
       for (int j = 0; j < m; ++j) { a[j] = z[j]; b[j] = p[j]; }
       for (int j = 0; c < 1 && j < nk; ++j) { a[nd + j] += Lanes(1 - c) * z[rho + j]; b[nd + j] += Lanes(1 - c) * p[rho + j]; }
@@ -114,7 +115,7 @@ struct EkfGroup {
     const int ld = w.stride(), m = nq + nd, rho = m + M.nu;
     for (int i = 0; i < nd; ++i)
       for (int second = 0; second < 2; ++second) {
-        const Lanes* z = (second ? w.Pw : w.Z) + size_t(i) * ld;
+        const Lanes* z = (second ? w.lin.P : w.lin.Z) + size_t(i) * ld;
         Lanes* out = AP + (second ? nd + i : i) * m;
         for (int j = 0; j < m; ++j) {
           Lanes t = Lanes(0.0);
@@ -129,18 +130,18 @@ struct EkfGroup {
 
   // one lane by the scalar step with all its fallbacks
   bool careful(double h, int l) {
-    for (int i = 0; i < nq; ++i) one.x[i] = w.x[i].v[l];
-    for (int i = 0; i < nd; ++i) { one.p[i] = w.p[i].v[l]; one.y[i] = one.x[i]; }
-    for (int i = nd; i < nq; ++i) one.y[i] = w.y[i].v[l];
-    for (int i = 0; i < M.nu; ++i) one.u[i] = w.u[i].v[l];
-    for (int c = 0; c < M.nc; ++c) one.lam[c] = 0;
-    set_reference(one, one.x);
+    for (int i = 0; i < nq; ++i) one.step.x[i] = w.step.x[i].v[l];
+    for (int i = 0; i < nd; ++i) { one.step.p[i] = w.step.p[i].v[l]; one.step.y[i] = one.step.x[i]; }
+    for (int i = nd; i < nq; ++i) one.step.y[i] = w.step.y[i].v[l];
+    for (int i = 0; i < M.nu; ++i) one.step.u[i] = w.step.u[i].v[l];
+    for (int c = 0; c < M.nc; ++c) one.con.lam[c] = 0;
+    set_reference(one, one.step.x);
     start_constraints(one);
     int iterations;
     double error;
     bool ok = step(one, o, h, &iterations, &error) == StepOk;
-    for (int i = 0; i < nd; ++i) w.y[i].v[l] = ok ? one.y[i] : w.x[i].v[l];
-    for (int c = 0; c < M.nc; ++c) w.lam[c].v[l] = ok ? one.lam[c] : 0.0;
+    for (int i = 0; i < nd; ++i) w.step.y[i].v[l] = ok ? one.step.y[i] : w.step.x[i].v[l];
+    for (int c = 0; c < M.nc; ++c) w.con.lam[c].v[l] = ok ? one.con.lam[c] : 0.0;
     return ok;
   }
 
@@ -148,11 +149,11 @@ struct EkfGroup {
   void euler(int k, IVec& good) {
     Lanes dt = Lanes(e.dt[k]);
     const double* u = e.U + size_t(k) * (M.nu + nk);
-    for (int i = 0; i < nq; ++i) { w.q[i] = x[i]; w.v[i] = x[nq + i]; }
+    for (int i = 0; i < nq; ++i) { w.kin.q[i] = x[i]; w.kin.v[i] = x[nq + i]; }
     for (int i = 0; i < nk; ++i) acc[nd + i] = Lanes(u[M.nu + i]);
-    for (int i = 0; i < M.nu; ++i) w.u[i] = Lanes(u[i]);
-    set_reference(w, w.q);
-    good = good & acceleration_first(w, acc, w.lam, dacc, dlam);
+    for (int i = 0; i < M.nu; ++i) w.step.u[i] = Lanes(u[i]);
+    set_reference(w, w.kin.q);
+    good = good & acceleration_first(w, acc, w.con.lam, dacc, dlam);
     for (int i = 0; i < nx * nx; ++i) A[i] = Lanes(0.0);
     for (int i = 0; i < nx; ++i) A[i * nx + i] = Lanes(1.0);
     for (int i = 0; i < nq; ++i) A[i * nx + nq + i] += dt;
@@ -315,7 +316,7 @@ struct EkfGroup {
       for (int l = 0; l < kWidth; ++l) x[j].v[l] = e.start[size_t(trial[l]) * nx + j];
     for (int i = 0; i < nx * nx; ++i) P[i] = Lanes(e.P0[i]);
     for (int i = 0; i < nd; ++i) inc[i] = Lanes(e.steps > 0 && !e.euler ? e.X[nx + i] - e.X[i] : 0.0);
-    for (int c = 0; c < M.nc; ++c) w.lam[c] = Lanes(0.0);
+    for (int c = 0; c < M.nc; ++c) w.con.lam[c] = Lanes(0.0);
     update(0, trial, lanes, good);
     for (int l = 0; l < lanes; ++l)
       if (!good[l]) e.status[trial[l]] = 1;
@@ -342,7 +343,7 @@ struct EkfGroup {
         for (int j = 0; j < nx; ++j) x[j].v[l] = e.X[size_t(k + 1) * nx + j];
         for (int i = 0; i < nx * nx; ++i) P[i].v[l] = e.P0[i];
         for (int i = 0; i < nd; ++i) inc[i].v[l] = 0;
-        for (int c = 0; c < M.nc; ++c) w.lam[c].v[l] = 0;
+        for (int c = 0; c < M.nc; ++c) w.con.lam[c].v[l] = 0;
       }
       record(k + 1, trial, lanes, good);
     }

@@ -70,16 +70,16 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
   Engine* e = new (room) Engine;
   Scratch* s = reinterpret_cast<Scratch*>(e);
   if (!e->d.init(M, linearization)) { drop(s); return nullptr; }
-  const size_t nq = M.nq, nd = M.nd, nc = M.nc, nx = nq + nd + M.nk, nU = M.nu + M.nk, nw = e->d.nw, rows = size_t(e->d.stride(true)), all = kMostParts;
+  const size_t nq = M.nq, nv = M.nv, nqd = M.nqd, nd = M.nd, nc = M.nc, nx = nq + nd + M.nk, nU = M.nu + M.nk, nw = e->d.nw, rows = size_t(e->d.stride(true)), all = kMostParts;
   e->block = carve([&](auto take) {
-    take(e->buffer, 2 * (nx + nU) + nc);
-    for (double*& q : e->history.q) take(q, nd);
+    take(e->buffer, 2 * (nx + nq + nU) + nc);
+    for (double*& q : e->history.q) take(q, nqd);
     take(e->parts.q, (all + 1) * nq); take(e->parts.p, (all + 1) * nd); take(e->parts.lam, all * nc);
     take(e->pnext, nd); take(e->gradient, 2 * nw); take(e->costates, (all + 1) * 2 * nd);
     if (!linearization) return;
     PartTangent& t = e->tangent;
     take(t.Yq, nd * rows); take(t.Yp, nd * rows); take(t.S, nd * rows); take(t.YL, nc * rows);
-    take(t.R, nd * nq); take(t.J1, nd * nq); take(t.J2, nd * nq);
+    take(t.R, nd * nv); take(t.J1, nd * nv); take(t.J2, nd * nv);
     take(e->square, 3 * nw * nw); take(e->packing, gemm_workspace(int(nw), int(nw), int(nw)));
   });
   if (!e->block) { drop(s); return nullptr; }
@@ -88,8 +88,8 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
   if (!e->lanes) { drop(s); return nullptr; }
   new (e->lanes) Work<Lanes>;
   if (e->lanes->init(M, false)) e->lane_block = carve([&](auto take) {
-    take(e->lane_rho, M.nk);
-    for (Lanes*& q : e->lane_history.q) take(q, nd);
+    take(e->lane_rho, nq - nqd);
+    for (Lanes*& q : e->lane_history.q) take(q, nqd);
   });
   if (!e->lane_block) { drop(s); return nullptr; }
   return s;
@@ -107,10 +107,10 @@ static DAL_INLINE void copy_row(double* to, const double* from, int n) {
 static Work<double>& at(Scratch* s, const double* q, const double* v, const double* u) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
-  copy(w.q, q, M.nq);
-  if (v) copy(w.v, v, M.nq); else for (int i = 0; i < M.nq; ++i) w.v[i] = 0;
-  if (u) copy(w.u, u, M.nu); else for (int i = 0; i < M.nu; ++i) w.u[i] = 0;
-  set_reference(w, w.q);
+  copy(w.kin.q, q, M.nq);
+  if (v) copy(w.kin.v, v, M.nv); else for (int i = 0; i < M.nv; ++i) w.kin.v[i] = 0;
+  if (u) copy(w.step.u, u, M.nu); else for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
+  set_reference(w, w.kin.q);
   return w;
 }
 
@@ -118,14 +118,14 @@ static Work<double>& at(Scratch* s, const double* q, const double* v, const doub
 static void frames(Scratch* s, const double* q, double* out) {
   Work<double>& w = at(s, q, nullptr, nullptr);
   const ModelData& M = *w.M;
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   for (int f = 0; f < M.nf; ++f) {
     const Site& site = M.sites[f];
-    V3<double> p = tmul(w.mid.R[0], site_position(M, site, w.mid)) + w.ref;
-    M3<double> R = mul_const(site_rotation(M, site, w.mid), site.R);
+    V3<double> p = tmul(w.kin.mid.R[0], site_position(M, site, w.kin.mid)) + w.kin.reference;
+    M3<double> R = mul_const(site_rotation(M, site, w.kin.mid), site.R);
     double* g = out + 16 * f;
     for (int k = 0; k < 3; ++k) {
-      V3<double> a = tmul(w.mid.R[0], R.c[k]);
+      V3<double> a = tmul(w.kin.mid.R[0], R.c[k]);
       g[k] = a.x; g[4 + k] = a.y; g[8 + k] = a.z;
     }
     g[3] = p.x; g[7] = p.y; g[11] = p.z;
@@ -135,37 +135,37 @@ static void frames(Scratch* s, const double* q, double* out) {
 
 static void energy(Scratch* s, const double* q, const double* v, double* kinetic, double* pot) {
   Work<double>& w = at(s, q, v, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   energies(w, *kinetic, *pot);
-  for (const Element& e : w.M->potentials) *pot += potential(w, e, w.q, w.mid, 0, (const double*)nullptr);
+  for (const Element& e : w.M->potentials) *pot += potential(w, e, w.kin.q, w.kin.mid, 0, (const double*)nullptr);
 }
 
 static void first(Scratch* s, const double* q, const double* v, double* Lq, double* Lv) {
   Work<double>& w = at(s, q, v, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
-  subtract_potentials(w, w.q);
-  copy(Lq, w.Lq, w.M->nq);
-  copy(Lv, w.Lv, w.M->nq);
+  subtract_potentials(w, w.kin.q);
+  copy(Lq, w.first.Lq, w.M->nv);
+  copy(Lv, w.first.Lv, w.M->nv);
 }
 
 static const Slots<double> kContinuous = {1, 0, 0, 1};
 
 static void second(Scratch* s, const double* q, const double* v, double* qq, double* qv, double* vv) {
   Work<double>& w = at(s, q, v, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   composites(w, false);
   generators(w, kContinuous);
   Hessian<double> E = {qq, qv, vv};
   second(w, E);
-  potentials_second(w, w.q, kContinuous, E);
+  potentials_second(w, w.kin.q, kContinuous, E);
 }
 
 static void generators_at(Scratch* s, const double* q, const double* v) {
   Work<double>& w = at(s, q, v, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   composites(w, false);
   generators(w, kContinuous);
@@ -173,99 +173,99 @@ static void generators_at(Scratch* s, const double* q, const double* v) {
 
 static void third(Scratch* s, const double* q, const double* v, const double* dq, const double* dv, double* qq, double* qv, double* vv) {
   Work<double>& w = at(s, q, v, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   composites(w, true);
   generators(w, kContinuous, true);
-  copy(w.dq, dq, w.M->nq);
-  copy(w.dv, dv, w.M->nq);
+  copy(w.along.dq, dq, w.M->nv);
+  copy(w.along.dv, dv, w.M->nv);
   Hessian<double> E = {qq, qv, vv};
   third(w, kContinuous, E, w.M->potentials.empty());
-  potentials_third(w, w.q, kContinuous, E);
+  potentials_third(w, w.kin.q, kContinuous, E);
 }
 
 static void potential_all(Scratch* s, const double* q, double* value, double* grad, double* hess) {
   Work<double>& w = at(s, q, nullptr, nullptr);
   const ModelData& M = *w.M;
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   double t;
   energies(w, t, *value);
-  subtract_potentials(w, w.q);
-  for (const Element& e : M.potentials) *value += potential(w, e, w.q, w.mid, 0, (const double*)nullptr);
-  for (int i = 0; i < M.nq; ++i) grad[i] = -w.Lq[i];
+  subtract_potentials(w, w.kin.q);
+  for (const Element& e : M.potentials) *value += potential(w, e, w.kin.q, w.kin.mid, 0, (const double*)nullptr);
+  for (int i = 0; i < M.nv; ++i) grad[i] = -w.first.Lq[i];
   if (!hess) return;
   composites(w, false);
   generators(w, kContinuous);
-  second(w, w.E);
-  potentials_second(w, w.q, kContinuous, w.E);
-  for (int i = 0; i < M.nq * M.nq; ++i) hess[i] = -w.E.h11[i];
+  second(w, w.lin.E);
+  potentials_second(w, w.kin.q, kContinuous, w.lin.E);
+  for (int i = 0; i < M.nv * M.nv; ++i) hess[i] = -w.lin.E.h11[i];
 }
 
 static void constraints(Scratch* s, const double* q, double* h, double* C) {
   Work<double>& w = at(s, q, nullptr, nullptr);
-  constraint_poses(w, w.q, w.end);
-  constraint_rows(w, w.q, w.end, w.h, w.hscale, w.C1);
-  copy(h, w.h, w.M->nc);
-  copy(C, w.C1, size_t(w.M->nc) * w.M->nq);
+  constraint_poses(w, w.kin.q, w.kin.end);
+  constraint_rows(w, w.kin.q, w.kin.end, w.con.h, w.con.size, w.con.C1);
+  copy(h, w.con.h, w.M->nc);
+  copy(C, w.con.C1, size_t(w.M->nc) * w.M->nv);
 }
 static void constraint_second(Scratch* s, const double* q, const double* weight, double* D) {
   Work<double>& w = at(s, q, nullptr, nullptr);
-  constraint_poses(w, w.q, w.end);
-  for (int i = 0; i < w.M->nq * w.M->nq; ++i) D[i] = 0;
-  constraint_hessian(w, w.q, w.end, weight, 1.0, D, w.M->nq, w.M->nq);
+  constraint_poses(w, w.kin.q, w.kin.end);
+  for (int i = 0; i < w.M->nv * w.M->nv; ++i) D[i] = 0;
+  constraint_hessian(w, w.kin.q, w.kin.end, weight, 1.0, D, w.M->nv, w.M->nv);
 }
 static void constraint_third_at(Scratch* s, const double* q, const double* weight, const double* dir, double* D) {
   Work<double>& w = at(s, q, nullptr, nullptr);
-  constraint_poses(w, w.q, w.end);
-  for (int i = 0; i < w.M->nq * w.M->nq; ++i) D[i] = 0;
-  constraint_third(w, w.q, w.end, weight, 1.0, dir, D, (double*)nullptr);
-  copy_symmetric(w.M->nq, D, w.M->nq, D, w.M->nq);
+  constraint_poses(w, w.kin.q, w.kin.end);
+  for (int i = 0; i < w.M->nv * w.M->nv; ++i) D[i] = 0;
+  constraint_third(w, w.kin.q, w.kin.end, weight, 1.0, dir, D, (double*)nullptr);
+  copy_symmetric(w.M->nv, D, w.M->nv, D, w.M->nv);
 }
 
 static void force_at(Scratch* s, const double* q, const double* v, const double* u, double* F) {
   Work<double>& w = at(s, q, v, u);
-  poses(w, w.q, w.mid);
-  generalized_force(w, w.q, w.v);
-  copy(F, w.Fgen, w.M->nd);
+  poses(w, w.kin.q, w.kin.mid);
+  generalized_force(w, w.kin.q, w.kin.v);
+  copy(F, w.first.F, w.M->nd);
 }
 static void force_first(Scratch* s, const double* q, const double* v, const double* u, double* Fq, double* Fv, double* Fu) {
   Work<double>& w = at(s, q, v, u);
   const ModelData& M = *w.M;
-  poses(w, w.q, w.mid);
-  force_jacobian(w, w.q, w.v);
-  copy(Fq, w.Fq, size_t(M.nd) * M.nq);
-  copy(Fv, w.Fv, size_t(M.nd) * M.nq);
-  copy(Fu, w.Fu, size_t(M.nd) * M.nu);
+  poses(w, w.kin.q, w.kin.mid);
+  force_jacobian(w, w.kin.q, w.kin.v);
+  copy(Fq, w.lin.Fq, size_t(M.nd) * M.nv);
+  copy(Fv, w.lin.Fv, size_t(M.nd) * M.nv);
+  copy(Fu, w.lin.Fu, size_t(M.nd) * M.nu);
 }
 static void force_second_at(Scratch* s, const double* q, const double* v, const double* u, const double* m, double* qq, double* qv, double* vv, double* qu, double* vu, double* uu) {
   Work<double>& w = at(s, q, v, u);
   const ModelData& M = *w.M;
-  poses(w, w.q, w.mid);
-  for (int i = 0; i < M.nq; ++i) w.mu[i] = i < M.nd ? m[i] : 0;
-  for (int i = 0; i < M.nq * M.nq; ++i) qq[i] = qv[i] = vv[i] = 0;
+  poses(w, w.kin.q, w.kin.mid);
+  for (int i = 0; i < M.nv; ++i) w.lin.mu[i] = i < M.nd ? m[i] : 0;
+  for (int i = 0; i < M.nv * M.nv; ++i) qq[i] = qv[i] = vv[i] = 0;
   Hessian<double> E = {qq, qv, vv};
-  forces_second(w, w.q, w.v, w.mu, kContinuous, 1.0, E);
-  copy(qu, w.Hu, size_t(M.nq) * M.nu);
-  copy(vu, w.Hu + M.nq * M.nu, size_t(M.nq) * M.nu);
-  copy(uu, w.Huu, size_t(M.nu) * M.nu);
+  forces_second(w, w.kin.q, w.kin.v, w.lin.mu, kContinuous, 1.0, E);
+  copy(qu, w.lin.Hu, size_t(M.nv) * M.nu);
+  copy(vu, w.lin.Hu + M.nv * M.nu, size_t(M.nv) * M.nu);
+  copy(uu, w.lin.Huu, size_t(M.nu) * M.nu);
 }
 
 static void momentum(Scratch* s, const double* q, const double* v, double* h6) {
   Work<double>& w = at(s, q, v, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   V6<double> H = zero6<double>();
-  for (int n = 0; n < w.M->nn; ++n) if (w.M->nodes[n].parent < 0) H += w.H[n];
-  V3<double> l = tmul(w.mid.R[0], H.v), m = tmul(w.mid.R[0], H.w) + cross(w.ref, l);
+  for (int n = 0; n < w.M->nn; ++n) if (w.M->nodes[n].parent < 0) H += w.comp.H[n];
+  V3<double> l = tmul(w.kin.mid.R[0], H.v), m = tmul(w.kin.mid.R[0], H.w) + cross(w.kin.reference, l);
   h6[0] = m.x; h6[1] = m.y; h6[2] = m.z; h6[3] = l.x; h6[4] = l.y; h6[5] = l.z;
 }
 static void twists(Scratch* s, const double* q, double* S) {
   Work<double>& w = at(s, q, nullptr, nullptr);
-  poses(w, w.q, w.mid);
+  poses(w, w.kin.q, w.kin.mid);
   for (int j = 0; j < w.M->nj; ++j) {
-    V6<double> t = joint_twist(w.M->joints[j], j + 1, w.mid);
-    V3<double> a = tmul(w.mid.R[0], t.w), l = tmul(w.mid.R[0], t.v) + cross(w.ref, a);
+    V6<double> t = joint_twist(w.M->joints[j], j + 1, w.kin.mid);
+    V3<double> a = tmul(w.kin.mid.R[0], t.w), l = tmul(w.kin.mid.R[0], t.v) + cross(w.kin.reference, a);
     double* o = S + 6 * j;
     o[0] = a.x; o[1] = a.y; o[2] = a.z; o[3] = l.x; o[4] = l.y; o[5] = l.z;
   }
@@ -285,17 +285,17 @@ static bool acceleration_second(const ModelData& M, const double* q, const doubl
   if (!room) return false;
   Work<Dual>* w = new (room) Work<Dual>;
   if (!w->init(M, true)) { std::free(room); return false; }
-  int ncol = 2 * M.nq + M.nu + M.nk;
+  int ncol = 2 * M.nv + M.nu + M.nk;
   size_t na = size_t(M.nd) * ncol, nl = size_t(M.nc) * ncol;
-  Dual* out = static_cast<Dual*>(std::calloc(na + nl + M.nq + M.nc + 1, sizeof(Dual)));
-  Dual *dacc = out, *dlam = out + na, *acc = dlam + nl, *lam = acc + M.nq;
+  Dual* out = static_cast<Dual*>(std::calloc(na + nl + M.nv + M.nc + 1, sizeof(Dual)));
+  Dual *dacc = out, *dlam = out + na, *acc = dlam + nl, *lam = acc + M.nv;
   bool ok = true;
   for (int c = 0; c < ncol && ok; ++c) {
-    for (int i = 0; i < M.nq; ++i) { w->q[i] = Dual(q[i], c == i); w->v[i] = Dual(v[i], c == M.nq + i); }
-    for (int i = 0; i < M.nu; ++i) w->u[i] = Dual(u[i], c == 2 * M.nq + i);
-    for (int i = 0; i < M.nk; ++i) acc[M.nd + i] = Dual(acc_k[i], c == 2 * M.nq + M.nu + i);
-    set_reference(*w, w->q);
-    w->ref = {Dual(w->ref.x.v), Dual(w->ref.y.v), Dual(w->ref.z.v)};  // constant by definition
+    for (int i = 0; i < M.nv; ++i) { w->kin.q[i] = Dual(q[i], c == i); w->kin.v[i] = Dual(v[i], c == M.nv + i); }
+    for (int i = 0; i < M.nu; ++i) w->step.u[i] = Dual(u[i], c == 2 * M.nv + i);
+    for (int i = 0; i < M.nk; ++i) acc[M.nd + i] = Dual(acc_k[i], c == 2 * M.nv + M.nu + i);
+    set_reference(*w, w->kin.q);
+    w->kin.reference = {Dual(w->kin.reference.x.v), Dual(w->kin.reference.y.v), Dual(w->kin.reference.z.v)};  // constant by definition
     ok = acceleration_first(*w, acc, lam, dacc, dlam);
     for (size_t i = 0; i < na; ++i) d2acc[c * na + i] = dacc[i].d;
     for (size_t i = 0; i < nl; ++i) d2lam[c * nl + i] = dlam[i].d;
@@ -311,26 +311,26 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   Work<double>& w = at(s, q, v, nullptr);
   const ModelData& M = *w.M;
   int nd = M.nd, nc = M.nc;
-  for (int i = 0; i < nd; ++i) w.v[i] = 0;
-  poses(w, w.q, w.mid);
+  for (int i = 0; i < nd; ++i) w.kin.v[i] = 0;
+  poses(w, w.kin.q, w.kin.mid);
   gradient(w);  // momentum of the prescribed motion alone
   composites(w, false);
   bool ok = mass_factor(w);
-  for (int i = 0; i < nd; ++i) w.r[i] = p[i] - w.Lv[i];
-  solve(w, w.r, 1, 1);
-  copy(v, w.r, nd);
+  for (int i = 0; i < nd; ++i) w.step.r[i] = p[i] - w.first.Lv[i];
+  solve(w, w.step.r, 1, 1);
+  copy(v, w.step.r, nd);
   if (!nc) return ok;
-  constraint_poses(w, w.q, w.end);
-  constraint_rows(w, w.q, w.end, w.h, w.hscale, w.C1);
-  along_constraints(w, w.C1, v);
+  constraint_poses(w, w.kin.q, w.kin.end);
+  constraint_rows(w, w.kin.q, w.kin.end, w.con.h, w.con.size, w.con.C1);
+  along_constraints(w, w.con.C1, v);
   return ok;
 }
 
 // ---- steps
 static void load_step(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
   const ModelData& M = *w.M;
-  copy(w.x, x, M.nq); copy(w.p, p, M.nd); copy(w.u, u, M.nu); copy(w.y, y, M.nq); copy(w.lam, lam, M.nc);
-  set_reference(w, w.x);
+  copy(w.step.x, x, M.nq); copy(w.step.p, p, M.nd); copy(w.step.u, u, M.nu); copy(w.step.y, y, M.nq); copy(w.con.lam, lam, M.nc);
+  set_reference(w, w.step.x);
 }
 // the same with the constraints at both ends: a step that is solved
 static void load_solved(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
@@ -358,7 +358,7 @@ static int step_once(Scratch* s, const Options& opt, double dt, const double* x,
   load_step(w, x, p, u, y, lam);
   start_constraints(w);
   int status = step(w, o, dt, iterations, error);
-  if (status == StepOk) { copy(y, w.y, M.nq); copy(lam, w.lam, M.nc); copy(pnext, w.pnext, M.nd); }
+  if (status == StepOk) { copy(y, w.step.y, M.nq); copy(lam, w.con.lam, M.nc); copy(pnext, w.step.p_next, M.nd); }
   return status;
 }
 
@@ -366,16 +366,16 @@ static int step_once(Scratch* s, const Options& opt, double dt, const double* x,
 static void feedback(Engine* e, const Rollout& r, int k) {
   const Work<double>& w = e->d;
   const ModelData& M = *w.M;
-  int nx = M.nq + M.nd + M.nk, nU = M.nu + M.nk;
+  int nx = M.nq + M.nd + M.nk, ndx = M.nv + M.nd + M.nk, nU = M.nu + M.nk;
   double* dx = e->buffer;
   const double* xr = r.Xref + size_t(k) * nx;
-  for (int i = 0; i < M.nq; ++i) dx[i] = w.x[i] - xr[i];
-  for (int i = 0; i < M.nd; ++i) dx[M.nq + i] = w.p[i] - xr[M.nq + i];
-  for (int i = 0; i < M.nk; ++i) dx[M.nq + M.nd + i] = r.Vrho[size_t(k) * M.nk + i] - xr[M.nq + M.nd + i];
-  const double* K = r.K + size_t(k) * nU * nx;
+  difference(M, xr, w.step.x, dx, 0, M.nv);
+  for (int i = 0; i < M.nd; ++i) dx[M.nv + i] = w.step.p[i] - xr[M.nq + i];
+  for (int i = 0; i < M.nk; ++i) dx[M.nv + M.nd + i] = r.Vrho[size_t(k) * M.nk + i] - xr[M.nq + M.nd + i];
+  const double* K = r.K + size_t(k) * nU * ndx;
   for (int j = 0; j < nU; ++j) {
     double t = r.Uref[size_t(k) * nU + j];
-    for (int i = 0; i < nx; ++i) t -= K[j * nx + i] * dx[i];
+    for (int i = 0; i < ndx; ++i) t -= K[j * ndx + i] * dx[i];
     if (j < M.nu) r.Uout[size_t(k) * M.nu + j] = t;
     else r.Rhoout[size_t(k) * M.nk + j - M.nu] = t;
   }
@@ -384,11 +384,13 @@ static void feedback(Engine* e, const Rollout& r, int k) {
 // row of the stored states after k steps, -1 where it is not stored
 static int stored_row(const Rollout& r, int k) { return r.every == 0 ? 0 : k % r.every ? -1 : k / r.every; }
 
-// prescribed values (nk) at the end of part i of step k, from those at the start of the step
-static void prescribed(const Rollout& r, const Parts& parts, int k, int i, int nk, const double* Rho, const double* from, double* out) {
-  if (!Rho) { copy(out, from, nk); return; }
-  const double* to = Rho + (r.rho_by_part ? size_t(k) * parts.count + i : size_t(k)) * nk;
-  for (int j = 0; j < nk; ++j) out[j] = r.rho_by_part ? to[j] : on_line(parts, i, from[j], to[j]);
+// prescribed coordinates of y (nq) at the end of part i of step k, from those of `from` (nq) at the start of the step
+static void prescribed(const ModelData& M, const Rollout& r, const Parts& parts, int k, int i, const double* Rho, const double* from, double* y) {
+  const int nqk = M.nq - M.nqd;
+  if (!Rho) { copy(y + M.nqd, from + M.nqd, nqk); return; }
+  const double* to = Rho + (r.rho_by_part ? size_t(k) * parts.count + i : size_t(k)) * nqk;
+  if (r.rho_by_part) copy(y + M.nqd, to, nqk);
+  else on_line(M, parts, i, from, to - M.nqd, y);
 }
 
 static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, int from, int to, bool resume) {
@@ -398,35 +400,36 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
   const StepOptions o = options(opt), usual = o.without_stop();
   const Parts& parts = *opt.parts;
   RolloutStatus out;
-  const int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
-  double* rho0 = e->buffer + nq + nd + nk;
+  const int nq = M.nq, nqd = M.nqd, nd = M.nd, nk = M.nk, nc = M.nc;
+  double *q0 = e->buffer + nq + nd + nk, *moved = w.step.moved;  // configuration at the start of the step
   if (!resume) {
-    copy(w.x, r.Q, nq);
-    copy(w.p, r.P, nd);
-    for (int c = 0; c < nc; ++c) w.lam[c] = 0;
+    copy(w.step.x, r.Q, nq);
+    copy(w.step.p, r.P, nd);
+    for (int c = 0; c < nc; ++c) w.con.lam[c] = 0;
     e->history.count = 0;
-    e->history.push(w.x, nd, 0);
-    set_reference(w, w.x);
+    e->history.push(w.step.x, nqd, 0);
+    set_reference(w, w.step.x);
     start_constraints(w);
   }
   for (int k = from; k < to; ++k) {
     if (r.K) feedback(e, r, k);
     const double *U = r.K ? r.Uout : r.U, *Rho = r.K ? r.Rhoout : r.Rho;
-    if (U) copy(w.u, U + size_t(k) * M.nu, M.nu); else for (int i = 0; i < M.nu; ++i) w.u[i] = 0;
-    copy(rho0, w.x + nd, nk);
+    if (U) copy(w.step.u, U + size_t(k) * M.nu, M.nu); else for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
+    copy(q0, w.step.x, nq);
     int total = 0;
     for (int part = 0; part < parts.count; ++part) {
       const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
-      set_reference(w, w.x);
-      prescribed(r, parts, k, part, nk, Rho, rho0, w.y + nd);
+      set_reference(w, w.step.x);
+      prescribed(M, r, parts, k, part, Rho, q0, w.step.y);
       int iterations = 0, status = StepNotConverged;
       double error = 0;
       if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
-        copy(w.y, w.x, nd);
+        copy(w.step.y, w.step.x, nqd);
         if (stopped_step(w, o, h, &iterations, &error)) status = StepOk;
       }
       if (status != StepOk) {
-        e->history.guess(w.y, nd, h);
+        e->history.guess(w.step.y, nqd, h);
+        normalize_balls(M, w.step.y, 0, nd);
         status = step(w, usual, h, &iterations, &error);
       }
       if (status != StepOk) {
@@ -436,40 +439,44 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
         return out;
       }
       total += iterations;
-      e->history.push(w.y, nd, h);
-      copy(w.x, w.y, nq);
-      copy(w.p, w.pnext, nd);
+      e->history.push(w.step.y, nqd, h);
+      copy(w.step.x, w.step.y, nq);
+      copy(w.step.p, w.step.p_next, nd);
       advance_constraints(w);
     }
     const int row = stored_row(r, k + 1);
     if (row >= 0) {
-      copy(r.Q + size_t(row) * nq, w.x, nq);
-      copy(r.P + size_t(row) * nd, w.p, nd);
-      if (r.Lam && row > 0) for (int c = 0; c < nc; ++c) r.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.lam[c] : w.lam[c] / parts.length[parts.count - 1];
+      copy(r.Q + size_t(row) * nq, w.step.x, nq);
+      copy(r.P + size_t(row) * nd, w.step.p, nd);
+      if (r.Lam && row > 0) for (int c = 0; c < nc; ++c) r.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c] : w.con.lam[c] / parts.length[parts.count - 1];
       if (r.iterations) r.iterations[row > 0 ? row - 1 : 0] = total;
     }
-    if (r.Vrho) for (int i = 0; i < nk; ++i) r.Vrho[size_t(k + 1) * nk + i] = (w.x[nd + i] - rho0[i]) / r.dt[k];
+    if (r.Vrho) {
+      difference(M, q0, w.step.x, moved, nd, M.nv);
+      for (int i = 0; i < nk; ++i) r.Vrho[size_t(k + 1) * nk + i] = moved[nd + i] / r.dt[k];
+    }
   }
   out.steps = to;
   return out;
 }
 
 // lane l of a step that Newton's iteration did not solve, or whose root is doubtful: by the scalar step with all its fallbacks.
-// in: w.x, w.p, w.u, prescribed values in w.y; out: w.y, w.pnext, w.lam, w.C1 of the lane
+// in: w.step.x, w.step.p, w.step.u, prescribed values in w.step.y; out: w.step.y, w.step.p_next, w.con.lam, w.con.C1 of the lane
 static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int l, int* iterations, double* error) {
   Work<double>& d = e->d;
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nq; ++i) { d.x[i] = w.x[i].v[l]; d.y[i] = i < M.nd ? d.x[i] : w.y[i].v[l]; }
-  for (int i = 0; i < M.nd; ++i) d.p[i] = w.p[i].v[l];
-  for (int i = 0; i < M.nu; ++i) d.u[i] = w.u[i].v[l];
-  for (int c = 0; c < M.nc; ++c) d.lam[c] = 0;
-  set_reference(d, d.x);
+  for (int i = 0; i < M.nq; ++i) { d.step.x[i] = w.step.x[i].v[l]; d.step.y[i] = i < M.nqd ? d.step.x[i] : w.step.y[i].v[l]; }
+  for (int i = 0; i < M.nd; ++i) d.step.p[i] = w.step.p[i].v[l];
+  for (int i = 0; i < M.nu; ++i) d.step.u[i] = w.step.u[i].v[l];
+  for (int c = 0; c < M.nc; ++c) d.con.lam[c] = 0;
+  set_reference(d, d.step.x);
   start_constraints(d);
   const int status = step(d, o, dt, iterations, error);
   if (status != StepOk) return status;
-  for (int i = 0; i < M.nd; ++i) { w.y[i].v[l] = d.y[i]; w.pnext[i].v[l] = d.pnext[i]; }
-  for (int c = 0; c < M.nc; ++c) w.lam[c].v[l] = d.lam[c];
-  for (int i = 0; i < M.nc * M.nq; ++i) w.C1[i].v[l] = d.C1[i];
+  for (int i = 0; i < M.nqd; ++i) w.step.y[i].v[l] = d.step.y[i];
+  for (int i = 0; i < M.nd; ++i) w.step.p_next[i].v[l] = d.step.p_next[i];
+  for (int c = 0; c < M.nc; ++c) w.con.lam[c].v[l] = d.con.lam[c];
+  for (int i = 0; i < M.nc * M.nv; ++i) w.con.C1[i].v[l] = d.con.C1[i];
   return StepOk;
 }
 
@@ -480,50 +487,50 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
   const Parts& parts = *opt.parts;
-  const int nq = M.nq, nd = M.nd, nk = M.nk, nc = M.nc;
+  const int nq = M.nq, nqd = M.nqd, nd = M.nd, nc = M.nc;
   History<Lanes>& history = e->lane_history;
-  double* rho = e->buffer;
+  double *y = e->buffer, *before = y + nq;  // of one lane
   IVec dead{};
   for (int l = count; l < kWidth; ++l) dead[l] = -1;
   for (int l = 0; l < count; ++l) status[l] = RolloutStatus{};
   for (int l = 0; l < kWidth; ++l) {
     const Rollout& a = r[l < count ? l : 0];
-    for (int i = 0; i < nq; ++i) w.x[i].v[l] = a.Q[i];
-    for (int i = 0; i < nd; ++i) w.p[i].v[l] = a.P[i];
+    for (int i = 0; i < nq; ++i) w.step.x[i].v[l] = a.Q[i];
+    for (int i = 0; i < nd; ++i) w.step.p[i].v[l] = a.P[i];
   }
-  for (int c = 0; c < nc; ++c) w.lam[c] = Lanes(0.0);
+  for (int c = 0; c < nc; ++c) w.con.lam[c] = Lanes(0.0);
   history.count = 0;
-  history.push(w.x, nd, 0);
-  set_reference(w, w.x);
+  history.push(w.step.x, nqd, 0);
+  set_reference(w, w.step.x);
   start_constraints(w);
   for (int k = from; k < to && !*stop; ++k) {
     Lanes* rho0 = e->lane_rho;
-    for (int i = 0; i < nk; ++i) rho0[i] = w.x[nd + i];
+    for (int i = nqd; i < nq; ++i) rho0[i - nqd] = w.step.x[i];
     for (int l = 0; l < kWidth; ++l) {
       const Rollout& a = r[l < count ? l : 0];
-      for (int i = 0; i < M.nu; ++i) w.u[i].v[l] = a.U ? a.U[size_t(k) * M.nu + i] : 0.0;
+      for (int i = 0; i < M.nu; ++i) w.step.u[i].v[l] = a.U ? a.U[size_t(k) * M.nu + i] : 0.0;
       e->spent[l] = 0;
     }
     IVec alive = ~dead;  // at the start of the step
     for (int part = 0; part < parts.count; ++part) {
       const double h = parts.count == 1 ? r[0].dt[k] : r[0].dt[k] * parts.length[part];
-      for (int l = 0; nk && l < kWidth; ++l) {
+      for (int l = 0; nqd < nq && l < kWidth; ++l) {
         const Rollout& a = r[l < count ? l : 0];
-        double* from_here = rho + nk;
-        for (int i = 0; i < nk; ++i) from_here[i] = rho0[i].v[l];
-        prescribed(a, parts, k, part, nk, a.Rho, from_here, rho);
-        for (int i = 0; i < nk; ++i) w.y[nd + i].v[l] = rho[i];
+        for (int i = nqd; i < nq; ++i) before[i] = rho0[i - nqd].v[l];
+        prescribed(M, a, parts, k, part, a.Rho, before, y);
+        for (int i = nqd; i < nq; ++i) w.step.y[i].v[l] = y[i];
       }
-      if (o.stop > 0) for (int i = 0; i < nd; ++i) w.y[i] = w.x[i];
-      else history.guess(w.y, nd, h);
-      set_reference(w, w.x);
+      if (o.stop > 0) for (int i = 0; i < nqd; ++i) w.step.y[i] = w.step.x[i];
+      else history.guess(w.step.y, nqd, h);
+      normalize_balls(M, w.step.y, 0, nd);
+      set_reference(w, w.step.x);
       int iterations = 0;
       Lanes error;
       IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
       for (int l = 0; l < count; ++l) {
         if (dead[l]) continue;
         bool far = false;  // a doubtful root: the scalar step decides
-        for (int i = 0; i < nd; ++i) far = far || (M.joints[M.dyn_joint[i]].kind >= 3 && !(__builtin_fabs(w.y[i].v[l] - w.x[i].v[l]) <= 3.141592653589793));
+        for (int i = 0; i < nd; ++i) far = far || (M.v_q[i] >= 0 && M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(w.step.y[M.v_q[i]].v[l] - w.step.x[M.v_q[i]].v[l]) <= kHalfTurn));
         int its = iterations;
         if (!ok[l] || far) {
           double err = 0;
@@ -540,12 +547,12 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       // dead lanes keep their configuration, so that nothing overflows
       for (int l = 0; l < count; ++l)
         if (dead[l]) {
-          for (int i = 0; i < nq; ++i) w.y[i].v[l] = w.x[i].v[l];
-          for (int i = 0; i < nd; ++i) w.pnext[i].v[l] = w.p[i].v[l];
+          for (int i = 0; i < nq; ++i) w.step.y[i].v[l] = w.step.x[i].v[l];
+          for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
         }
-      history.push(w.y, nd, h);
-      for (int i = 0; i < nq; ++i) w.x[i] = w.y[i];
-      for (int i = 0; i < nd; ++i) w.p[i] = w.pnext[i];
+      history.push(w.step.y, nqd, h);
+      for (int i = 0; i < nq; ++i) w.step.x[i] = w.step.y[i];
+      for (int i = 0; i < nd; ++i) w.step.p[i] = w.step.p_next[i];
       advance_constraints(w);
     }
     for (int l = 0; l < count; ++l) {
@@ -554,9 +561,9 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       status[l].steps = k + 1;
       const int row = stored_row(a, k + 1);
       if (row < 0) continue;
-      for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.x[i].v[l];
-      for (int i = 0; i < nd; ++i) a.P[size_t(row) * nd + i] = w.p[i].v[l];
-      if (a.Lam && row > 0) for (int c = 0; c < nc; ++c) a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.lam[c].v[l] : w.lam[c].v[l] / parts.length[parts.count - 1];
+      for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.step.x[i].v[l];
+      for (int i = 0; i < nd; ++i) a.P[size_t(row) * nd + i] = w.step.p[i].v[l];
+      if (a.Lam && row > 0) for (int c = 0; c < nc; ++c) a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c].v[l] : w.con.lam[c].v[l] / parts.length[parts.count - 1];
       if (a.iterations) a.iterations[row > 0 ? row - 1 : 0] = e->spent[l];
     }
   }
@@ -566,18 +573,18 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
 
 // rows of d(q', p')/dw (row stride ld) as A and B of x = (q, p, v_rho), u = (u, rho'); v_rho' = (rho' - rho)/dt
 static void write_linearization(const ModelData& M, double dt, const double* Yq, const double* Yp, int ld, double* A, double* B) {
-  int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nx = nq + nd + nk, nU = nu + nk;
+  int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nx = nv + nd + nk, nU = nu + nk;
   for (int i = 0; i < nd; ++i) {
     const double *z = Yq + size_t(i) * ld, *p = Yp + size_t(i) * ld;
-    copy_row(A + size_t(i) * nx, z, nq + nd);
-    copy_row(A + size_t(nq + i) * nx, p, nq + nd);
-    copy_row(B + size_t(i) * nU, z + nq + nd, nU);
-    copy_row(B + size_t(nq + i) * nU, p + nq + nd, nU);
+    copy_row(A + size_t(i) * nx, z, nv + nd);
+    copy_row(A + size_t(nv + i) * nx, p, nv + nd);
+    copy_row(B + size_t(i) * nU, z + nv + nd, nU);
+    copy_row(B + size_t(nv + i) * nU, p + nv + nd, nU);
   }
   for (int k = 0; k < nk; ++k) {
     B[size_t(nd + k) * nU + nu + k] = 1;
-    A[size_t(nq + nd + k) * nx + nd + k] = -1 / dt;
-    B[size_t(nq + nd + k) * nU + nu + k] = 1 / dt;
+    A[size_t(nv + nd + k) * nx + nd + k] = -1 / dt;
+    B[size_t(nv + nd + k) * nU + nu + k] = 1 / dt;
   }
 }
 
@@ -618,7 +625,7 @@ static int linearize(Scratch* s, const Options& opt, double dt, const double* x,
   if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
   bool ok = prepare(w, o, dt, given != Given::solution, false);
   first_order(w, o, dt, false);
-  write_linearization(M, dt, w.Z, w.Pw, w.stride(), A, B);
+  write_linearization(M, dt, w.lin.Z, w.lin.P, w.stride(), A, B);
   return ok ? StepOk : StepSingular;
 }
 
@@ -628,7 +635,7 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
   const Parts& parts = *opt.parts;
-  const double *Yq = w.Z, *Yp = w.Pw, *YL = w.Lw;
+  const double *Yq = w.lin.Z, *Yp = w.lin.P, *YL = w.lin.L;
   double scale = 1;
   int status = StepOk;
   if (parts.count > 1) {
@@ -661,7 +668,7 @@ static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& part
     load_part(w, e->parts, part, u);
     ok = costate_of_part(w, o, parts, part, dt * parts.length[part], z, z + nd, zl && part == last ? zlast : nullptr, grad, e->gradient) && ok;
   }
-  for (int i = 0; i < nd; ++i) { grad[i] = z[i]; grad[M.nq + i] = z[nd + i]; }
+  for (int i = 0; i < nd; ++i) { grad[i] = z[i]; grad[M.nv + i] = z[nd + i]; }
   return ok;
 }
 
@@ -743,16 +750,16 @@ static double condition(Scratch* s, const Options& opt, double dt, const double*
   load_solved(w, x, p, u, y, lam);
   prepare(w, o, dt, false, false);
   double lo = 1e300, hi = 0;
-  for (int i = 0; i < M.nd; ++i) { double a = __builtin_fabs(w.inv[i]); if (a > hi) hi = a; if (a < lo) lo = a; }
+  for (int i = 0; i < M.nd; ++i) { double a = __builtin_fabs(w.newton.inverse_pivot[i]); if (a > hi) hi = a; if (a < lo) lo = a; }
   *newton_out = M.nd ? hi / lo : 1;
   if (!M.nc) return 1;
-  for (int i = 0; i < M.nd; ++i) for (int c = 0; c < M.nc; ++c) w.Z[i * M.nc + c] = w.C0[c * M.nq + i];
-  solve(w, w.Z, M.nc, M.nc);
-  double *A = w.dense, *V = A + M.nc * M.nc, *sv = V + 2 * M.nc * M.nc, *B = sv + 4 * M.nc;
+  for (int i = 0; i < M.nd; ++i) for (int c = 0; c < M.nc; ++c) w.lin.Z[i * M.nc + c] = w.con.C0[c * M.nv + i];
+  solve(w, w.lin.Z, M.nc, M.nc);
+  double *A = w.con.dense, *V = A + M.nc * M.nc, *sv = V + 2 * M.nc * M.nc, *B = sv + 4 * M.nc;
   for (int c = 0; c < M.nc; ++c) {
     for (int k = 0; k < M.nc; ++k) {
       double t = 0;
-      for (int i = 0; i < M.nd; ++i) t += w.C1[c * M.nq + i] * w.Z[i * M.nc + k];
+      for (int i = 0; i < M.nd; ++i) t += w.con.C1[c * M.nv + i] * w.lin.Z[i * M.nc + k];
       A[c * M.nc + k] = t;
     }
     B[c] = 0;

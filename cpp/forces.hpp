@@ -10,43 +10,43 @@ namespace DALEMBERT_ARCH {
 template <class T> void subtract_potentials(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
-    potential(w, e, q, w.mid, 1, (const T*)nullptr);
-    const int* lq = M.local_q.data() + e.vars;
-    for (int i = 0; i < e.n; ++i) w.Lq[lq[i]] -= w.lg[i];
+    potential(w, e, q, w.kin.mid, 1, (const T*)nullptr);
+    const int* lv = M.local_v.data() + e.vars;
+    for (int i = 0; i < e.n; ++i) w.first.Lq[lv[i]] -= w.local.gradient[i];
   }
 }
 
-// generalized force on dynamic variables into w.Fgen
+// generalized force on dynamic variables into w.first.F
 template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nd; ++i) w.Fgen[i] = M.has_damping ? -(T(M.damping[i]) * v[i]) : T(0.0);
-  for (size_t i = 0; i < M.force_q.size(); ++i) w.Fgen[M.force_q[i]] += w.u[M.force_u[i]];
+  for (int i = 0; i < M.nd; ++i) w.first.F[i] = M.has_damping ? -(T(M.damping[i]) * v[i]) : T(0.0);
+  for (size_t i = 0; i < M.force_v.size(); ++i) w.first.F[M.force_v[i]] += w.step.u[M.force_u[i]];
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
-    force(w, e, q, v, w.mid, 0, lf);
-    for (int i = 0; i < lf.rows; ++i) if (lf.row_q[i] < M.nd) w.Fgen[lf.row_q[i]] += lf.f[i];
+    force(w, e, q, v, w.kin.mid, 0, lf);
+    for (int i = 0; i < lf.rows; ++i) if (lf.row_v[i] < M.nd) w.first.F[lf.row_v[i]] += lf.f[i];
   }
 }
 
-// dense F_q, F_v (nd x nq) and F_u (nd x nu)
+// dense F_q, F_v (nd x nv) and F_u (nd x nu)
 template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  if (!M.forces.empty()) for (int i = 0; i < M.nd * M.nq; ++i) { w.Fq[i] = T(0.0); w.Fv[i] = T(0.0); }  // else zero from the start, but for damping
-  for (int i = 0; i < M.nd * M.nu; ++i) w.Fu[i] = T(0.0);
-  if (M.has_damping) for (int i = 0; i < M.nd; ++i) w.Fv[i * M.nq + i] = T(-M.damping[i]);
-  for (size_t i = 0; i < M.force_q.size(); ++i) w.Fu[M.force_q[i] * M.nu + M.force_u[i]] += T(1.0);
+  if (!M.forces.empty()) for (int i = 0; i < M.nd * M.nv; ++i) { w.lin.Fq[i] = T(0.0); w.lin.Fv[i] = T(0.0); }  // else zero from the start, but for damping
+  for (int i = 0; i < M.nd * M.nu; ++i) w.lin.Fu[i] = T(0.0);
+  if (M.has_damping) for (int i = 0; i < M.nd; ++i) w.lin.Fv[i * M.nv + i] = T(-M.damping[i]);
+  for (size_t i = 0; i < M.force_v.size(); ++i) w.lin.Fu[M.force_v[i] * M.nu + M.force_u[i]] += T(1.0);
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
-    force(w, e, q, v, w.mid, 1, lf);
-    const int* lq = M.local_q.data() + e.vars;
+    force(w, e, q, v, w.kin.mid, 1, lf);
+    const int* lv = M.local_v.data() + e.vars;
     for (int i = 0; i < lf.rows; ++i) {
-      int r = lf.row_q[i];
+      int r = lf.row_v[i];
       if (r >= M.nd) continue;
       for (int k = 0; k < e.n; ++k) {
-        w.Fq[r * M.nq + lq[k]] += lf.fq[i * e.n + k];
-        w.Fv[r * M.nq + lq[k]] += lf.fv[i * e.n + k];
+        w.lin.Fq[r * M.nv + lv[k]] += lf.fq[i * e.n + k];
+        w.lin.Fv[r * M.nv + lv[k]] += lf.fv[i * e.n + k];
       }
-      for (int k = 0; k < lf.nin; ++k) w.Fu[r * M.nu + lf.inputs[k]] += lf.fu[i * lf.nin + k];
+      for (int k = 0; k < lf.nin; ++k) w.lin.Fu[r * M.nu + lf.inputs[k]] += lf.fu[i * lf.nin + k];
     }
   }
 }
@@ -54,54 +54,54 @@ template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
 // What elements add to the Newton matrix: -a1 a2 V_qq + f (a2 F_q + b2 F_v); with the O(n) solver only diagonals occur
 template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, const Slots<T>& s, const T& f) {
   const ModelData& M = *w.M;
-  bool chain = M.chain_solver && !w.use_packed;
-  if (chain) for (int i = 0; i < M.nd; ++i) w.diag[i] = T(0.0);
+  bool chain = M.chain_solver && !w.newton.use_packed;
+  if (chain) for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = T(0.0);
   if (M.has_damping)
     for (int i = 0; i < M.nd; ++i) {
       T x = -(f * s.b2 * T(M.damping[i]));
-      if (chain) w.diag[i] += x; else w.lo[M.eoff[i] + M.edepth[i]] += x;
+      if (chain) w.newton.diagonal[i] += x; else w.newton.lower[M.elim_row[i] + M.elim_depth[i]] += x;
     }
   T c = -(s.a1 * s.a2);
   for (const Element& e : M.potentials) {
-    potential(w, e, q, w.mid, 2, (const T*)nullptr);
-    const int* lq = M.local_q.data() + e.vars;
+    potential(w, e, q, w.kin.mid, 2, (const T*)nullptr);
+    const int* lv = M.local_v.data() + e.vars;
     if (chain) {
-      for (int i = 0; i < e.n; ++i) if (lq[i] < M.nd) w.diag[lq[i]] += c * w.lh[i * e.n + i];
+      for (int i = 0; i < e.n; ++i) if (lv[i] < M.nd) w.newton.diagonal[lv[i]] += c * w.local.hessian[i * e.n + i];
       continue;
     }
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k)
-        if (lq[i] < M.nd && lq[k] < M.nd) packed_add(w, lq[i], lq[k], c * w.lh[i * e.n + k]);
+        if (lv[i] < M.nd && lv[k] < M.nd) packed_add(w, lv[i], lv[k], c * w.local.hessian[i * e.n + k]);
   }
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
-    force(w, e, q, v, w.mid, 1, lf);
-    const int* lq = M.local_q.data() + e.vars;
+    force(w, e, q, v, w.kin.mid, 1, lf);
+    const int* lv = M.local_v.data() + e.vars;
     for (int i = 0; i < lf.rows; ++i)
       for (int k = 0; k < e.n; ++k) {
-        if (lf.row_q[i] >= M.nd || lq[k] >= M.nd) continue;
-        packed_add(w, lf.row_q[i], lq[k], f * (s.a2 * lf.fq[i * e.n + k] + s.b2 * lf.fv[i * e.n + k]));
+        if (lf.row_v[i] >= M.nd || lv[k] >= M.nd) continue;
+        packed_add(w, lf.row_v[i], lv[k], f * (s.a2 * lf.fq[i * e.n + k] + s.b2 * lf.fv[i * e.n + k]));
       }
   }
 }
 
-// h, its sizes and the dense Jacobian C (nc x nq) at q; poses of the constraint joints must be in P.
+// h, its sizes and the dense Jacobian C (nc x nv) at q; poses of the constraint joints must be in P.
 // `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its own root), and what the rounding of q, and of sines
 // and cosines, does to h: kRoundingShare of it, so that the tolerance never asks for less than a few units in the last place.
 constexpr double kRoundingShare = 0.1;
 template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& P, T* h, T* size, T* C) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nc * M.nq; ++i) C[i] = T(0.0);
+  for (int i = 0; i < M.nc * M.nv; ++i) C[i] = T(0.0);
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     h[c] = constraint(w, e, q, P, 1, (const T*)nullptr, &size[c]);
-    const int *lq = M.local_q.data() + e.vars, *lj = M.local_joint.data() + e.vars;
+    const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars, *lj = M.local_joint.data() + e.vars;
     T rounding = T(0.0);
     for (int i = 0; i < e.n; ++i) {
-      C[c * M.nq + lq[i]] += w.lg[i];
-      T reach = fabs_(q[lq[i]]);
-      if (lj[i] > 0 && M.joints[lj[i] - 1].kind >= 3) reach += T(1.0);
-      rounding += fabs_(w.lg[i]) * reach;
+      C[c * M.nv + lv[i]] += w.local.gradient[i];
+      T size_q = lq[i] < 0 ? T(0.0) : fabs_(q[lq[i]]);
+      if (lj[i] > 0 && M.joints[lj[i] - 1].turns()) size_q += T(1.0);
+      rounding += fabs_(w.local.gradient[i]) * size_q;
     }
     size[c] += T(kRoundingShare) * rounding;
   }
@@ -110,23 +110,23 @@ template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& 
 // poses and Dh at q_k, before a step
 template <class T> void start_constraints(Work<T>& w) {
   if (!w.M->nc) return;
-  constraint_poses(w, w.x, w.start);
-  constraint_rows(w, w.x, w.start, w.h, w.hscale, w.C0);
+  constraint_poses(w, w.step.x, w.kin.start);
+  constraint_rows(w, w.step.x, w.kin.start, w.con.h, w.con.size, w.con.C0);
 }
-// the same at q_k+1, into w.C1
+// the same at q_k+1, into w.con.C1
 template <class T> void end_constraints(Work<T>& w) {
   if (!w.M->nc) return;
-  constraint_poses(w, w.y, w.end);
-  constraint_rows(w, w.y, w.end, w.h, w.hscale, w.C1);
+  constraint_poses(w, w.step.y, w.kin.end);
+  constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
 }
 // after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new reference point is fine)
 template <class T> void advance_constraints(Work<T>& w) {
-  T* c = w.C0;
-  w.C0 = w.C1;
-  w.C1 = c;
-  Poses<T> p = w.start;
-  w.start = w.end;
-  w.end = p;
+  T* c = w.con.C0;
+  w.con.C0 = w.con.C1;
+  w.con.C1 = c;
+  Poses<T> p = w.kin.start;
+  w.kin.start = w.kin.end;
+  w.kin.end = p;
 }
 
 // D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q)
@@ -137,35 +137,35 @@ void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weig
     const Element& e = M.constraints[c];
     as_constraint(e, [&](auto kind) {
       if constexpr (!kind.linear) {
-        const int* lq = M.local_q.data() + e.vars;
+        const int* lv = M.local_v.data() + e.vars;
         T f = factor * weight[c];
-        for (int i = 0; i < e.n; ++i) w.lrow[i] = lq[i] < rows ? D + lq[i] * ld : w.tmp;  // w.tmp: not wanted
+        for (int i = 0; i < e.n; ++i) w.local.rows[i] = lv[i] < rows ? D + lv[i] * ld : w.lin.tmp;  // w.lin.tmp: not wanted
         kind.hessian(w, e, q, P, [&](int i, int k, T x) {  // i <= k, both entries
-          w.lrow[i][lq[k]] += f * x;
-          if (i != k) w.lrow[k][lq[i]] += f * x;
+          w.local.rows[i][lv[k]] += f * x;
+          if (i != k) w.local.rows[k][lv[i]] += f * x;
         });
       }
     });
   }
 }
 
-// D (nq x nq) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nq, may be null) = D2h_c(q) dir
+// D (nv x nv) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nv, may be null) = D2h_c(q) dir
 template <class T>
 void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* dir, T* D, T* rows) {
   const ModelData& M = *w.M;
-  if (rows) for (int i = 0; i < M.nc * M.nq; ++i) rows[i] = T(0.0);
+  if (rows) for (int i = 0; i < M.nc * M.nv; ++i) rows[i] = T(0.0);
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     as_constraint(e, [&](auto kind) {
       if constexpr (!kind.linear) {
-        const int* lq = M.local_q.data() + e.vars;
-        T f = factor * weight[c], *row = rows ? rows + c * M.nq : nullptr;
-        for (int i = 0; i < e.n; ++i) w.lc[i] = dir[lq[i]];
+        const int* lv = M.local_v.data() + e.vars;
+        T f = factor * weight[c], *row = rows ? rows + c * M.nv : nullptr;
+        for (int i = 0; i < e.n; ++i) w.local.c[i] = dir[lv[i]];
         auto add = [&](int i, int k, T x) {
-          int a = lq[i] < lq[k] ? lq[i] : lq[k], b = lq[i] < lq[k] ? lq[k] : lq[i];
-          D[a * M.nq + b] += f * x;
+          int a = lv[i] < lv[k] ? lv[i] : lv[k], b = lv[i] < lv[k] ? lv[k] : lv[i];
+          D[a * M.nv + b] += f * x;
         };
-        kind.third(w, e, q, P, (const T*)w.lc, add, row);
+        kind.third(w, e, q, P, (const T*)w.local.c, add, row);
       }
     });
   }
@@ -175,29 +175,29 @@ void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight
 template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
-    potential(w, e, q, w.mid, 2, (const T*)nullptr);
-    const int* lq = M.local_q.data() + e.vars;
+    potential(w, e, q, w.kin.mid, 2, (const T*)nullptr);
+    const int* lv = M.local_v.data() + e.vars;
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k) {
-        int at = lq[i] * M.nq + lq[k];
-        T x = w.lh[i * e.n + k];
+        int at = lv[i] * M.nv + lv[k];
+        T x = w.local.hessian[i * e.n + k];
         E.h11[at] -= s.a1 * s.a1 * x;
         E.h12[at] -= s.a1 * s.a2 * x;
         E.h22[at] -= s.a2 * s.a2 * x;
       }
   }
 }
-// third derivatives along w.dq
+// third derivatives along w.along.dq
 template <class T> void potentials_third(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
-    const int* lq = M.local_q.data() + e.vars;
-    for (int i = 0; i < e.n; ++i) w.lc[i] = w.dq[lq[i]];
-    potential(w, e, q, w.mid, 3, w.lc);
+    const int* lv = M.local_v.data() + e.vars;
+    for (int i = 0; i < e.n; ++i) w.local.c[i] = w.along.dq[lv[i]];
+    potential(w, e, q, w.kin.mid, 3, w.local.c);
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k) {
-        int at = lq[i] * M.nq + lq[k];
-        T x = w.lt[i * e.n + k];
+        int at = lv[i] * M.nv + lv[k];
+        T x = w.local.third[i * e.n + k];
         E.h11[at] -= s.a1 * s.a1 * x;
         E.h12[at] -= s.a1 * s.a2 * x;
         E.h22[at] -= s.a2 * s.a2 * x;
@@ -206,20 +206,20 @@ template <class T> void potentials_third(Work<T>& w, const T* q, const Slots<T>&
 }
 
 // second derivatives of m . F (m over all variables, zero on kinematic ones) times f, added to the slots of E (scaled like E: slot derivatives are
-// a_i d/dq + b_i d/dv), and the mixed ones with inputs: Hu (slot 1 rows nq, then slot 2 rows nq; nu columns), Huu (nu x nu)
+// a_i d/dq + b_i d/dv), and the mixed ones with inputs: Hu (slot 1 rows nv, then slot 2 rows nv; nu columns), Huu (nu x nu)
 template <class T> void forces_second(Work<T>& w, const T* q, const T* v, const T* m, const Slots<T>& s, const T& f, const Hessian<T>& E) {
   const ModelData& M = *w.M;
-  int nq = M.nq, nu = M.nu;
-  for (int i = 0; i < 2 * nq * nu; ++i) w.Hu[i] = T(0.0);
-  for (int i = 0; i < nu * nu; ++i) w.Huu[i] = T(0.0);
+  int nv = M.nv, nu = M.nu;
+  for (int i = 0; i < 2 * nv * nu; ++i) w.lin.Hu[i] = T(0.0);
+  for (int i = 0; i < nu * nu; ++i) w.lin.Huu[i] = T(0.0);
   LocalForce2<T> lf;
   for (const Element& e : M.forces) {
-    force_second(w, e, q, v, w.mid, m, w.fstore, lf);
-    const int* lq = M.local_q.data() + e.vars;
+    force_second(w, e, q, v, w.kin.mid, m, w.local.force_second, lf);
+    const int* lv = M.local_v.data() + e.vars;
     int n = e.n;
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < n; ++k) {
-        int at = lq[i] * nq + lq[k];
+        int at = lv[i] * nv + lv[k];
         T qq = f * lf.qq[i * n + k], vq = f * lf.vq[i * n + k], qv = f * lf.vq[k * n + i], vv = f * lf.vv[i * n + k];
         E.h11[at] += s.a1 * s.a1 * qq + s.a1 * s.b1 * (qv + vq) + s.b1 * s.b1 * vv;
         E.h12[at] += s.a1 * s.a2 * qq + s.a1 * s.b2 * qv + s.b1 * s.a2 * vq + s.b1 * s.b2 * vv;
@@ -228,11 +228,11 @@ template <class T> void forces_second(Work<T>& w, const T* q, const T* v, const 
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < lf.nin; ++k) {
         T qu = f * lf.qu[i * lf.nin + k], vu = f * lf.vu[i * lf.nin + k];
-        w.Hu[lq[i] * nu + lf.inputs[k]] += s.a1 * qu + s.b1 * vu;
-        w.Hu[(nq + lq[i]) * nu + lf.inputs[k]] += s.a2 * qu + s.b2 * vu;
+        w.lin.Hu[lv[i] * nu + lf.inputs[k]] += s.a1 * qu + s.b1 * vu;
+        w.lin.Hu[(nv + lv[i]) * nu + lf.inputs[k]] += s.a2 * qu + s.b2 * vu;
       }
     for (int i = 0; i < lf.nin; ++i)
-      for (int k = 0; k < lf.nin; ++k) w.Huu[lf.inputs[i] * nu + lf.inputs[k]] += f * lf.uu[i * lf.nin + k];
+      for (int k = 0; k < lf.nin; ++k) w.lin.Huu[lf.inputs[i] * nu + lf.inputs[k]] += f * lf.uu[i * lf.nin + k];
   }
 }
 

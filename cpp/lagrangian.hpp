@@ -12,40 +12,40 @@ template <class T> struct Slots {
   T a1, b1, a2, b2;
 };
 
-// S, V, B of the massive joints, composite momenta, L_q and L_v (sections 2, 3, 5). Needs w.mid at q and w.v.
+// S, V, B of the massive joints, composite momenta, L_q and L_v (sections 2, 3, 5). Needs w.kin.mid at q and w.kin.v.
 template <class T> void gradient(Work<T>& w) {
   const ModelData& M = *w.M;
-  const Poses<T>& P = w.mid;
+  const Poses<T>& P = w.kin.mid;
   // outward: twists and velocities
-  w.V[0] = zero6<T>();
+  w.twists.V[0] = zero6<T>();
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    const V6<T>& Vp = w.V[J.parent];
-    T vj = w.v[J.q];
+    const V6<T>& Vp = w.twists.V[J.parent];
+    T vj = w.kin.v[J.v];
     const V3<T>& a = P.a[j + 1];
-    if (J.kind < 3) {
-      w.S[j] = {zero3<T>(), a};
-      w.B[j] = {zero3<T>(), cross(Vp.w, a)};
-      w.V[j + 1] = {Vp.w, Vp.v + a * vj};
+    if (!J.turns()) {
+      w.twists.S[j] = {zero3<T>(), a};
+      w.twists.B[j] = {zero3<T>(), cross(Vp.w, a)};
+      w.twists.V[j + 1] = {Vp.w, Vp.v + a * vj};
     } else {
       V6<T> S = joint_twist(J, j + 1, P);
-      w.S[j] = S;
-      w.B[j] = crossm(Vp, S);
-      w.V[j + 1] = Vp + S * vj;
+      w.twists.S[j] = S;
+      w.twists.B[j] = crossm(Vp, S);
+      w.twists.V[j + 1] = Vp + S * vj;
     }
   }
   // momentum of every body about the reference point
   for (int n = 0; n < M.nn; ++n) {
     const Node& N = M.nodes[n];
     if (N.body == 0) {
-      w.H[n] = zero6<T>();
-      w.c[n] = zero3<T>();
+      w.comp.H[n] = zero6<T>();
+      w.comp.c[n] = zero3<T>();
       continue;
     }
     const Joint& J = M.joints[N.joint - 1];
     const M3<T>& R = P.R[J.rot];
     const V3<T>& p = P.p[N.joint];
-    const V6<T>& V = w.V[N.joint];
+    const V6<T>& V = w.twists.V[N.joint];
     V3<T> vo = V.v + cross(V.w, p);
     V3<T> cl = mul(R, vec3<T>(N.c));
     V3<T> l = vo * T(N.m) + cross(V.w, cl);
@@ -57,24 +57,24 @@ template <class T> void gradient(Work<T>& w) {
       else k = mul(S3<T>{T(N.I[0]), T(N.I[1]), T(N.I[2]), T(N.I[3]), T(N.I[4]), T(N.I[5])}, wl);
       n0 += mul(R, k);
     }
-    w.H[n] = {n0 + cross(p, l), l};
-    w.c[n] = p * T(N.m) + cl;
+    w.comp.H[n] = {n0 + cross(p, l), l};
+    w.comp.c[n] = p * T(N.m) + cl;
   }
   // inward: composites
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
-    if (up >= 0) { w.H[up] += w.H[n]; w.c[up] += w.c[n]; }
+    if (up >= 0) { w.comp.H[up] += w.comp.H[n]; w.comp.c[up] += w.comp.c[n]; }
   }
-  for (int i = 0; i < M.nq; ++i) { w.Lq[i] = T(0.0); w.Lv[i] = T(0.0); }
+  for (int i = 0; i < M.nv; ++i) { w.first.Lq[i] = T(0.0); w.first.Lv[i] = T(0.0); }
   T gz = T(M.gz);
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    const V6<T>& H = w.H[J.node];
-    const V3<T>& c = w.c[J.node];
-    const V6<T>& S = w.S[j];
+    const V6<T>& H = w.comp.H[J.node];
+    const V3<T>& c = w.comp.c[J.node];
+    const V6<T>& S = w.twists.S[j];
     T flz = S.v.z * T(M.nodes[J.node].mass) + (S.w.x * c.y - S.w.y * c.x);
-    w.Lv[J.q] = dot(S, H);
-    w.Lq[J.q] = dot(w.B[j], H) + gz * flz;
+    w.first.Lv[J.v] = dot(S, H);
+    w.first.Lq[J.v] = dot(w.twists.B[j], H) + gz * flz;
   }
 }
 
@@ -82,12 +82,12 @@ template <class T> void gradient(Work<T>& w) {
 template <class T> void energies(const Work<T>& w, T& kinetic, T& gravity) {
   const ModelData& M = *w.M;
   T t = T(0.0);
-  for (int j = 0; j < M.nm; ++j) t += w.Lv[M.joints[j].q] * w.v[M.joints[j].q];
+  for (int j = 0; j < M.nm; ++j) t += w.first.Lv[M.joints[j].v] * w.kin.v[M.joints[j].v];
   kinetic = T(0.5) * t;
   T g = T(0.0);
   V3<T> gw = {T(M.Rg[2]) * T(M.gz), T(M.Rg[5]) * T(M.gz), T(M.Rg[8]) * T(M.gz)};  // gravity in world axes
   for (int n = 0; n < M.nn; ++n)
-    if (M.nodes[n].parent < 0) g -= w.c[n].z * T(M.gz) + T(M.nodes[n].mass) * dot(gw, w.ref);
+    if (M.nodes[n].parent < 0) g -= w.comp.c[n].z * T(M.gz) + T(M.nodes[n].mass) * dot(gw, w.kin.reference);
   gravity = g;
 }
 
@@ -130,19 +130,19 @@ template <class T> DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& 
 template <class T> void composites(Work<T>& w, bool keep_bodies) {
   const ModelData& M = *w.M;
   const S3<T> none = {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)};
-  for (int n = 0; n < M.nn; ++n) w.IC[n] = {T(M.nodes[n].mass), w.c[n], none};
+  for (int n = 0; n < M.nn; ++n) w.comp.IC[n] = {T(M.nodes[n].mass), w.comp.c[n], none};
   for (int n = M.nn - 1; n >= 0; --n) {
     const Node& N = M.nodes[n];
     V3<T> first = zero3<T>();
     S3<T> I = none;
-    if (N.body != 0) I = body_moment(M, N, w.mid, &first);
+    if (N.body != 0) I = body_moment(M, N, w.kin.mid, &first);
     if (keep_bodies) {
-      w.body[n] = {T(N.m), first, I};
-      w.hbody[n] = N.body == 0 ? zero6<T>() : mul(w.body[n], w.V[N.joint]);
+      w.comp.body[n] = {T(N.m), first, I};
+      w.comp.body_momentum[n] = N.body == 0 ? zero6<T>() : mul(w.comp.body[n], w.twists.V[N.joint]);
     }
-    I += w.IC[n].I;
-    w.IC[n].I = I;
-    if (N.parent >= 0) w.IC[N.parent].I += I;
+    I += w.comp.IC[n].I;
+    w.comp.IC[n].I = I;
+    if (N.parent >= 0) w.comp.IC[N.parent].I += I;
   }
 }
 
@@ -170,20 +170,20 @@ template <class T> void generators_by_joint(Work<T>& w, const Slots<T>& s) {
   const ModelData& M = *w.M;
   for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
     int n = M.joints[j].node;
-    const V6<T>&S = w.S[j], &B = w.B[j];
-    left_generators(w.P1j + 8 * j, w.P2j + 8 * j, 1, S, B, s, T(M.gz));
-    right_generators(w.Q1j + 8 * j, w.Q2j + 8 * j, 1, mul(w.IC[n], S), mul(w.IC[n], B) + crossf(S, w.H[n]), s);
+    const V6<T>&S = w.twists.S[j], &B = w.twists.B[j];
+    left_generators(w.gen.P1j + 8 * j, w.gen.P2j + 8 * j, 1, S, B, s, T(M.gz));
+    right_generators(w.gen.Q1j + 8 * j, w.gen.Q2j + 8 * j, 1, mul(w.comp.IC[n], S), mul(w.comp.IC[n], B) + crossf(S, w.comp.H[n]), s);
   }
 }
 // S, B, H, IC of the joints from j on
 template <class T> DAL_INLINE void pick_joints(const Work<T>& w, int j, SideOf<T>* x) {
   const int* node = w.M->side_node.data() + j;
-  pick<6, T>(x, [&](int i) { return &w.S[j + i].w.x; });
-  pick<6, T>(x + 6, [&](int i) { return &w.B[j + i].w.x; });
-  pick<6, T>(x + 12, [&](int i) { return &w.H[node[i]].w.x; });
-  pick<10, T>(x + 18, [&](int i) { return &w.IC[node[i]].m; });
+  pick<6, T>(x, [&](int i) { return &w.twists.S[j + i].w.x; });
+  pick<6, T>(x + 6, [&](int i) { return &w.twists.B[j + i].w.x; });
+  pick<6, T>(x + 12, [&](int i) { return &w.comp.H[node[i]].w.x; });
+  pick<10, T>(x + 18, [&](int i) { return &w.comp.IC[node[i]].m; });
 }
-// the same side by side. keep: what they are made of stays in w.side for the third derivatives.
+// the same side by side. keep: what they are made of stays in w.comp.side for the third derivatives.
 template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = false) {
   if constexpr (Side<T>::n == 1) {
     generators_by_joint(w, s);
@@ -194,12 +194,12 @@ template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = fa
       pick_joints(w, j, x);
       if (keep)
 #pragma GCC unroll 28
-        for (int l = 0; l < 28; ++l) put_side(w.side + lane_of<T>(j, 28) + l * kBlock, x[l]);
+        for (int l = 0; l < 28; ++l) put_side(w.comp.side + lane_of<T>(j, 28) + l * kBlock, x[l]);
       const V6<Lanes> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
       const Inertia<Lanes> IC = as_inertia(x + 18);
       const int at = lane_of<T>(j, 8);
-      left_generators(w.P1 + at, w.P2 + at, kBlock, S, B, s, Lanes(M.gz));
-      right_generators(w.Q1 + at, w.Q2 + at, kBlock, mul(IC, S), mul(IC, B) + crossf(S, H), s);
+      left_generators(w.gen.P1 + at, w.gen.P2 + at, kBlock, S, B, s, Lanes(M.gz));
+      right_generators(w.gen.Q1 + at, w.gen.Q2 + at, kBlock, mul(IC, S), mul(IC, B) + crossf(S, H), s);
     }
   }
 }
@@ -214,7 +214,7 @@ template <class T> struct FourRows {
 };
 template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
   int stride = padded(w.M->nm + 1);
-  T* r = w.row + 4 * k * stride;
+  T* r = w.gen.row + 4 * k * stride;
   return {r, r + stride, r + 2 * stride, r + 3 * stride};
 }
 
@@ -224,7 +224,7 @@ template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>
   const RowPlan& R = row_plan(*w.M);
   constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
   const int own = lane_of<double>(d, 8), blocks = R.off[d + 1] - R.off[d];
-  const double *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
+  const double *q1 = w.gen.Q1 + own, *q2 = w.gen.Q2 + own, *e1 = along ? w.along.dQ1 + own : q1, *e2 = along ? w.along.dQ2 + own : q2;
   for (int t = R.off[d]; t < R.off[d + 1]; ++t)
 #pragma GCC unroll 2
     for (int part = 0; part < kBlock; part += kWidth) {
@@ -246,8 +246,8 @@ template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>
           }
         }
       };
-      add(w.P1 + at, w.P2 + at, opaque(e1), opaque(e2));
-      if (along) add(w.dP1 + at, w.dP2 + at, opaque(q1), opaque(q2));
+      add(w.gen.P1 + at, w.gen.P2 + at, opaque(e1), opaque(e2));
+      if (along) add(w.along.dP1 + at, w.along.dP2 + at, opaque(q1), opaque(q2));
 #pragma GCC unroll 2
       for (int k = 0; k < K; ++k) put(k, t + k * blocks, s, a[k]);
     }
@@ -279,8 +279,8 @@ template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& 
   const FourRows<T> r = row_space(w, 0);
   for (int d = 0; d < M.nm; ++d) {
     const int own = lane_of<T>(d, 8);
-    const T *q1 = w.Q1 + own, *q2 = w.Q2 + own, *e1 = along ? w.dQ1 + own : q1, *e2 = along ? w.dQ2 + own : q2;
-    for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
+    const T *q1 = w.gen.Q1 + own, *q2 = w.gen.Q2 + own, *e1 = along ? w.along.dQ1 + own : q1, *e2 = along ? w.along.dQ2 + own : q2;
+    for (int t = M.path_offset[d]; t < M.path_offset[d + 1]; ++t) {
       int j = M.path_joint[t], at = lane_of<T>(j, 8);
       T a = T(0.0), b = a, c = a, f = a;
       auto add = [&](const T* x1, const T* x2, const T* y1, const T* y2) {
@@ -290,8 +290,8 @@ template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& 
           c += u * y; f += v * x;
         }
       };
-      add(w.P1 + at, w.P2 + at, e1, e2);
-      if (along) add(w.dP1 + at, w.dP2 + at, q1, q2);
+      add(w.gen.P1 + at, w.gen.P2 + at, e1, e2);
+      if (along) add(w.along.dP1 + at, w.along.dP2 + at, q1, q2);
       if (all) { r.r11[j] = a; r.r22[j] = b; }
       r.r12[j] = c; r.r21[j] = f;
     }
@@ -299,28 +299,28 @@ template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& 
   }
 }
 
-// the upper triangles from the lower ones (h12: from w.mixed), four by four
+// the upper triangles from the lower ones (h12: from w.gen.mixed), four by four
 DAL_INLINE void mirror(const Work<double>& w, const Hessian<double>& E) {
   const ModelData& M = *w.M;
-  int nq = M.nq, lm = padded(M.nm);
+  int nv = M.nv, lm = padded(M.nm);
   for (size_t t = 0; t < M.mirror.size(); t += 2) {
-    int i = M.mirror[t], k = M.mirror[t + 1], from = i * nq + k, to = k * nq + i;
-    take_transposed<false>(E.h11 + to, nq, E.h11 + from, nq, 4, 4);
-    take_transposed<false>(E.h22 + to, nq, E.h22 + from, nq, 4, 4);
-    take_transposed<false>(E.h12 + to, nq, w.mixed + i * lm + k, lm, 4, 4);
+    int i = M.mirror[t], k = M.mirror[t + 1], from = i * nv + k, to = k * nv + i;
+    take_transposed<false>(E.h11 + to, nv, E.h11 + from, nv, 4, 4);
+    take_transposed<false>(E.h22 + to, nv, E.h22 + from, nv, 4, 4);
+    take_transposed<false>(E.h12 + to, nv, w.gen.mixed + i * lm + k, lm, 4, 4);
   }
   for (int i = 0; i < M.nm; ++i)  // what is left: blocks on the diagonal, and the last rows
     for (int k = i < M.mirrored ? i / 4 * 4 : 0; k < i; ++k) {
-      E.h11[k * nq + i] = E.h11[i * nq + k];
-      E.h22[k * nq + i] = E.h22[i * nq + k];
-      E.h12[k * nq + i] = w.mixed[i * lm + k];
+      E.h11[k * nv + i] = E.h11[i * nv + k];
+      E.h22[k * nv + i] = E.h22[i * nv + k];
+      E.h12[k * nv + i] = w.gen.mixed[i * lm + k];
     }
 }
 
 // All rows into the dense blocks with the columns that mirror them; then(joint, its mixed rows) after each.
 template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>& w, const Hessian<T>& E, bool keep_mixed, G then) {
   const ModelData& M = *w.M;
-  const int nq = M.nq;
+  const int nv = M.nv;
   if constexpr (std::is_same_v<T, double>)
     if (M.in_order) {  // whole blocks: zero where joints are not related, anything where mirror() will write
       const RowPlan& R = row_plan(M);
@@ -328,14 +328,14 @@ template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>
       for_rows<WHICH>(w, [&](int d, int k, int t, int s, const Vec* a) __attribute__((always_inline)) {
         const int64_t* mask = R.masks.data() + R.mask[t] + (s & (kBlock - 1));
         const IVec m = load_mask(mask);
-        const size_t at = size_t(d) * nq + s;
-        store(w.mixed + d * lm + s, keep(m, a[2]));
-        if (s + kWidth <= nq) {
+        const size_t at = size_t(d) * nv + s;
+        store(w.gen.mixed + d * lm + s, keep(m, a[2]));
+        if (s + kWidth <= nv) {
           store(E.h11 + at, keep(m, a[0]));
           store(E.h22 + at, keep(m, a[1]));
           store(E.h12 + at, keep(m, a[3]));
         } else {
-          for (int i = 0; i < nq - s; ++i) if (mask[i]) { E.h11[at + i] = a[0][i]; E.h22[at + i] = a[1][i]; E.h12[at + i] = a[3][i]; }
+          for (int i = 0; i < nv - s; ++i) if (mask[i]) { E.h11[at + i] = a[0][i]; E.h22[at + i] = a[1][i]; E.h12[at + i] = a[3][i]; }
         }
         if (keep_mixed) {
           const FourRows<T> r = row_space(w, k);
@@ -347,14 +347,14 @@ template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>
       return;
     }
   for_rows<WHICH>(w, [&](int d, const FourRows<T>& r) __attribute__((always_inline)) {
-    const int qd = M.joints[d].q;
-    T *c11 = E.h11 + size_t(qd) * nq, *c22 = E.h22 + size_t(qd) * nq, *c12 = E.h12 + size_t(qd) * nq;
-    for (int t = M.path_off[d]; t < M.path_off[d + 1]; ++t) {
-      int qa = M.path_q[t], j = M.path_joint[t];
-      c11[qa] = E.h11[qa * nq + qd] = r.r11[j];
-      c22[qa] = E.h22[qa * nq + qd] = r.r22[j];
+    const int qd = M.joints[d].v;
+    T *c11 = E.h11 + size_t(qd) * nv, *c22 = E.h22 + size_t(qd) * nv, *c12 = E.h12 + size_t(qd) * nv;
+    for (int t = M.path_offset[d]; t < M.path_offset[d + 1]; ++t) {
+      int qa = M.path_v[t], j = M.path_joint[t];
+      c11[qa] = E.h11[qa * nv + qd] = r.r11[j];
+      c22[qa] = E.h22[qa * nv + qd] = r.r22[j];
       c12[qa] = r.r21[j];
-      E.h12[qa * nq + qd] = r.r12[j];
+      E.h12[qa * nv + qd] = r.r12[j];
     }
     then(d, r);
   });
@@ -363,16 +363,16 @@ template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>
 // the mixed rows of joint j into the packed Newton matrix, row d
 template <class T> DAL_INLINE void pack_rows(const Work<T>& w, int j, const FourRows<T>& r) {
   const ModelData& M = *w.M;
-  int d = M.joints[j].q, s = 0;
+  int d = M.joints[j].v, s = 0;
   if (d >= M.nd) return;
-  T *up = w.up + M.eoff[d], *lo = w.lo + M.eoff[d];
+  T *up = w.newton.upper + M.elim_row[d], *lo = w.newton.lower + M.elim_row[d];
   if (M.all_dynamic) {
-    for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t, ++s) { up[s] = r.r12[M.path_joint[t]]; lo[s] = r.r21[M.path_joint[t]]; }
+    for (int t = M.path_offset[j]; t < M.path_offset[j + 1]; ++t, ++s) { up[s] = r.r12[M.path_joint[t]]; lo[s] = r.r21[M.path_joint[t]]; }
     return;
   }
   const int* map = M.slot_map.data() + M.slot_off[d];
-  for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t)
-    if (M.path_q[t] < M.nd) {
+  for (int t = M.path_offset[j]; t < M.path_offset[j + 1]; ++t)
+    if (M.path_v[t] < M.nd) {
       int a = M.path_joint[t], at = M.coupled ? map[s] : s;
       up[at] = r.r12[a];
       lo[at] = r.r21[a];
@@ -381,10 +381,10 @@ template <class T> DAL_INLINE void pack_rows(const Work<T>& w, int j, const Four
 }
 
 template <class T> DAL_INLINE void clear_packed(const Work<T>& w) {
-  for (int i = 0; i < w.M->packed; ++i) { w.lo[i] = T(0.0); w.up[i] = T(0.0); }
+  for (int i = 0; i < w.M->packed; ++i) { w.newton.lower[i] = T(0.0); w.newton.upper[i] = T(0.0); }
 }
 template <class T> DAL_INLINE void clear(const ModelData& M, const Hessian<T>& E) {
-  for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
+  for (int i = 0; i < M.nv * M.nv; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
 }
 
 // Dense second derivatives over all variables (6.1): writes the ancestor pairs (and zeros of other pairs of joints), so E must be zero elsewhere
@@ -396,28 +396,28 @@ template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = fa
   dense_rows<Rows::all>(w, E, newton, [&](int d, const FourRows<T>& r) { if (newton) pack_rows(w, d, r); });
 }
 
-// twists of the variation along (w.dq, w.dv): eta, xi of (7.1), (7.2), by pose index
+// twists of the variation along (w.along.dq, w.along.dv): eta, xi of (7.1), (7.2), by pose index
 template <class T> void twists_along(Work<T>& w) {
   const ModelData& M = *w.M;
   Eight<T> none{}, e, x, S, B;
-  none.write(&w.eta[0].t.w.x);
-  none.write(&w.xi[0].t.w.x);
+  none.write(&w.along.eta[0].t.w.x);
+  none.write(&w.along.xi[0].t.w.x);
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    T dq = w.dq[J.q], dv = w.dv[J.q];
-    e.read(&w.eta[J.parent].t.w.x);
-    x.read(&w.xi[J.parent].t.w.x);
-    S.read(&w.S[j].w.x);
-    B.read(&w.B[j].w.x);
+    T dq = w.along.dq[J.v], dv = w.along.dv[J.v];
+    e.read(&w.along.eta[J.parent].t.w.x);
+    x.read(&w.along.xi[J.parent].t.w.x);
+    S.read(&w.twists.S[j].w.x);
+    B.read(&w.twists.B[j].w.x);
     e.add(dq, S);
     x.add(dq, B);
     x.add(dv, S);
-    e.write(&w.eta[j + 1].t.w.x);
-    x.write(&w.xi[j + 1].t.w.x);
+    e.write(&w.along.eta[j + 1].t.w.x);
+    x.write(&w.along.xi[j + 1].t.w.x);
   }
 }
 
-// third derivatives contracted with the direction (w.dq, w.dv) (section 7). After composites(keep_bodies) and generators(keep). `zeroed`: E is zero
+// third derivatives contracted with the direction (w.along.dq, w.along.dv) (section 7). After composites(keep_bodies) and generators(keep). `zeroed`: E is zero
 // outside of the ancestor pairs already.
 template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E, bool zeroed = false) {
   using L = SideOf<T>;
@@ -426,17 +426,17 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
   for (int n = 0; n < M.nn; ++n) {
     const Node& N = M.nodes[n];
     if (N.body == 0) {
-      w.dH[n] = zero6<T>();
-      w.dIC[n] = {T(0.0), zero3<T>(), {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)}};
+      w.along.dH[n] = zero6<T>();
+      w.along.dIC[n] = {T(0.0), zero3<T>(), {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)}};
       continue;
     }
-    const V6<T>& eta = w.eta[N.joint].t;
-    w.dH[n] = crossf(eta, w.hbody[n]) + mul(w.body[n], w.xi[N.joint].t);
-    w.dIC[n] = transport(eta, w.body[n]);
+    const V6<T>& eta = w.along.eta[N.joint].t;
+    w.along.dH[n] = crossf(eta, w.comp.body_momentum[n]) + mul(w.comp.body[n], w.along.xi[N.joint].t);
+    w.along.dIC[n] = transport(eta, w.comp.body[n]);
   }
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
-    if (up >= 0) { w.dH[up] += w.dH[n]; w.dIC[up] += w.dIC[n]; }
+    if (up >= 0) { w.along.dH[up] += w.along.dH[n]; w.along.dIC[up] += w.along.dIC[n]; }
   }
   for (int j = 0; j < M.nm; j += Side<T>::n) {
     const int *node = M.side_node.data() + j, *parent = M.side_parent.data() + j;
@@ -445,25 +445,25 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
       pick_joints(w, j, x);
     } else {
 #pragma GCC unroll 28
-      for (int l = 0; l < 28; ++l) x[l] = get_side(w.side + lane_of<T>(j, 28) + l * kBlock);
+      for (int l = 0; l < 28; ++l) x[l] = get_side(w.comp.side + lane_of<T>(j, 28) + l * kBlock);
     }
     const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
     const Inertia<L> IC = as_inertia(x + 18);
-    const V6<L> eta = pick6<T>([&](int i) { return &w.eta[parent[i]].t.w.x; }), xi = pick6<T>([&](int i) { return &w.xi[parent[i]].t.w.x; });
+    const V6<L> eta = pick6<T>([&](int i) { return &w.along.eta[parent[i]].t.w.x; }), xi = pick6<T>([&](int i) { return &w.along.xi[parent[i]].t.w.x; });
     const V6<L> dS = crossm(eta, S), dB = crossm(eta, B) + crossm(xi, S);
     const int at = lane_of<T>(j, 8);
-    left_generators(w.dP1 + at, w.dP2 + at, Side<T>::block, dS, dB, s, L(M.gz));
-    const V6<L> dH = pick6<T>([&](int i) { return &w.dH[node[i]].w.x; });
-    pick<9, T>(y, [&](int i) { return &w.dIC[node[i]].c.x; });
+    left_generators(w.along.dP1 + at, w.along.dP2 + at, Side<T>::block, dS, dB, s, L(M.gz));
+    const V6<L> dH = pick6<T>([&](int i) { return &w.along.dH[node[i]].w.x; });
+    pick<9, T>(y, [&](int i) { return &w.along.dIC[node[i]].c.x; });
     const V3<L> c = {y[0], y[1], y[2]};
     const S3<L> I = {y[3], y[4], y[5], y[6], y[7], y[8]};
-    right_generators(w.dQ1 + at, w.dQ2 + at, Side<T>::block, mul(c, I, S) + mul(IC, dS), mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
+    right_generators(w.along.dQ1 + at, w.along.dQ2 + at, Side<T>::block, mul(c, I, S) + mul(IC, dS), mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
   }
   if (!zeroed) {
     // constraints add to h11 and h22 of other pairs, potentials and forces also to h12
     bool mixed = !M.potentials.empty() || !M.forces.empty();
-    for (int i = 0; i < M.nq * M.nq; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
-    if (mixed) for (int i = 0; i < M.nq * M.nq; ++i) E.h12[i] = T(0.0);
+    for (int i = 0; i < M.nv * M.nv; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
+    if (mixed) for (int i = 0; i < M.nv * M.nv; ++i) E.h12[i] = T(0.0);
   }
   dense_rows<Rows::along>(w, E, false, [](int, const FourRows<T>&) {});
 }

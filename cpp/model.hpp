@@ -8,10 +8,19 @@ namespace dalembert {
 
 enum class ElementKind : int;  // elements/all.hpp
 
+// how a step ended
+enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, StepSingular = 3, StepWrongRoot = 4 };
+
+enum class JointKind : int { TX, TY, TZ, RX, RY, RZ };
+
+struct Ball {
+  int q, v;       // first of its four coordinates, of its three velocity components
+};
+
 struct Joint {
   int parent;     // pose index of the parent
-  int kind;       // 0..5: tx ty tz rx ry rz
-  int q;          // index of its variable in q
+  JointKind kind;
+  int q, v;       // its coordinate and velocity component
   int rot;        // pose index whose rotation this joint's frame has (itself, or shared with an ancestor)
   int node;       // composite node (massive joints), -1 for massless ones
   int depth_all;  // number of massive ancestors
@@ -23,6 +32,8 @@ struct Joint {
   double R0[9];   // by columns
   double p0[3];
   double pitch;
+  bool turns() const { return kind >= JointKind::RX; }
+  int axis() const { return int(kind) % 3; }
 };
 
 struct Node {     // composite body: all that moves rigidly with one joint, plus everything below
@@ -77,7 +88,12 @@ struct RowPlan {
 };
 
 struct ModelData {
-  int nq = 0, nd = 0, nk = 0, nu = 0, nc = 0;
+  int nq = 0, nqd = 0;                     // coordinates; those of dynamic variables, which come first
+  int nv = 0, nd = 0, nk = 0;              // velocity components: all, dynamic (first), prescribed
+  int nu = 0, nc = 0;                      // inputs, rows of constraints
+  std::vector<int> v_q;                    // coordinate of each velocity component; -1 - b for those of ball b
+  std::vector<Ball> balls;
+  bool flat = true;                        // no balls: component i has coordinate i
   int nj = 0, nm = 0, nn = 0;              // joints, massive joints (first), composite nodes
   std::vector<Joint> joints;
   std::vector<Node> nodes;
@@ -88,42 +104,42 @@ struct ModelData {
   double ref0[3] = {0, 0, 0};              // reference point: ref0 + sum ref_axis * q
   std::vector<int> ref_q;
   std::vector<double> ref_axis;            // 3 each, world axes
-  std::vector<int> rev;                    // q index of every revolute joint, by slot
-  std::vector<int> cjoints, crev;          // joints (and their revolute q) that constraints see
-  std::vector<int> cslot;                  // slot of joint in crev
-  std::vector<int> dyn_joint;              // joint of each dynamic variable
-  std::vector<int> path_q, path_off;       // q of the massive ancestors of each massive joint, itself last
+  std::vector<int> angles;                    // q index of every revolute joint, by slot
+  std::vector<int> constraint_joints, constraint_angles;          // joints (and their revolute q) that constraints see
+  std::vector<int> constraint_angle_slot;                  // slot of joint in crev
+  std::vector<int> dyn_joint;              // joint of each dynamic component
+  std::vector<int> path_v, path_offset;       // components of the massive ancestors of each massive joint, itself last
   std::vector<int> path_joint;             // the same as joints
   std::vector<int> side_node, side_parent; // node and parent of the massive joints, padded
   RowPlan rows4, rows8;
   bool in_order = false;                   // massive joint j has variable j
   std::vector<int> mirror;                 // first joints (i, k), i > k, of the blocks of four by four joints with related ones
   int mirrored = 0;                        // joints whose rows these blocks cover
-  std::vector<int> q_joint;                // joint of each variable, -1
+  std::vector<int> v_joint;                // joint of each velocity component, -1
   // structure of the Newton matrix: elimination tree over the dynamic variables
-  std::vector<int> eparent, edepth, eoff;  // parent, depth, offset of the packed row
-  std::vector<int> epath, epath_off;       // ancestors by depth
-  std::vector<int> edesc, edesc_off;       // descendants
+  std::vector<int> elim_parent, elim_depth, elim_row;  // parent, depth, offset of the packed row
+  std::vector<int> elim_path, elim_path_offset;       // ancestors by depth
+  std::vector<int> elim_below, elim_below_offset;       // descendants
   int packed = 0, phi_slots = 0;
   bool coupled = false;                    // the elimination tree differs from the kinematic tree
   bool chain_solver = false;               // use the O(n) elimination for steps
   bool all_dynamic = false;                // massive joints and dynamic variables are the same, in the same order, and the trees agree
-  std::vector<int> kdepth, kparent;        // dynamic kinematic tree: depth, parent (dynamic index)
   std::vector<int> slot_map, slot_off;     // kinematic slot -> elimination slot, per row
-  std::vector<int> nbr, nbr_off;           // structurally non-zero columns of each row of second derivatives with constraints, sorted
-  std::vector<int> lnbr, lnbr_off;         // the same without constraints
-  std::vector<int> nbr_dyn, lnbr_dyn;      // how many of them are dynamic (these come first)
+  std::vector<int> pattern, pattern_offset;           // structurally non-zero columns of each row of second derivatives with constraints, sorted
+  std::vector<int> free_pattern, free_pattern_offset;         // the same without constraints
+  std::vector<int> pattern_dynamic, free_pattern_dynamic;      // how many of them are dynamic (these come first)
   // elements
   std::vector<Element> potentials, forces, constraints;
-  std::vector<int> local_q, local_joint;   // variables of elements, and the pose index of their joint (-1: none)
+  std::vector<int> local_q, local_v;       // variables of elements: coordinates (-1: of a ball) and velocity components
+  std::vector<int> local_joint;            // pose index of their joint (-1: none)
   std::vector<unsigned char> path_flag;    // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
-  std::vector<unsigned char> anc;
+  std::vector<unsigned char> ancestry;
   std::vector<int> tape_inputs;
   std::vector<Tape> tapes;
   std::vector<SplineTable> splines;
   std::vector<double> damping;             // per dynamic variable
   bool has_damping = false;
-  std::vector<int> force_q, force_u;       // config forces: variable, input
+  std::vector<int> force_v, force_u;       // config forces: component, input
   std::vector<double> relation;            // coefficients of linear relations, by Element.par[1] offset
   int max_local = 0, max_tape_work = 0, max_tape_io = 0;
 };

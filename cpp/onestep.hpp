@@ -17,89 +17,89 @@ struct Pattern {
   const std::vector<int>&idx, &off, &counts;
 };
 template <class T> void sparse_times(const Work<T>& w, T* Y, int rows, int ld, int columns, const T* A, int lda, const Pattern& p, const T* X, T scale, T* room) {
-  int nq = w.M->nq, nd = w.M->nd;
+  int nv = w.M->nv, nd = w.M->nd;
   if constexpr (std::is_same_v<T, double>)
-    if (nd == nq && nd >= 16 && 4 * p.idx.size() > 3 * size_t(nq) * nq) {
+    if (nd == nv && nd >= 16 && 4 * p.idx.size() > 3 * size_t(nv) * nv) {
       gemm(rows, columns, nd, scale, A, lda, 1, X, ld, 1, 0.0, Y, ld, room);
       return;
     }
   gather_indexed(Y, ld, rows, columns, A, lda, p.idx.data(), p.off.data(), p.counts.data(), X, scale);
 }
-DAL_INLINE Pattern pattern(const ModelData& M) { return {M.nbr, M.nbr_off, M.nbr_dyn}; }
-DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) { return {M.lnbr, M.lnbr_off, M.lnbr_dyn}; }
+DAL_INLINE Pattern pattern(const ModelData& M) { return {M.pattern, M.pattern_offset, M.pattern_dynamic}; }
+DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) { return {M.free_pattern, M.free_pattern_offset, M.free_pattern_dynamic}; }
 
-// Everything about the point (w.x, w.y, w.u, w.lam; C0, C1 included) that linearizations need; `fresh`: w.mid etc. already belong to it.
+// Everything about the point (w.step.x, w.step.y, w.step.u, w.con.lam; C0, C1 included) that linearizations need; `fresh`: w.kin.mid etc. already belong to it.
 // second_order keeps per-body blocks. Returns a mask of lanes with usable pivots.
 template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order) {
   Slots<T> s = slots<T>(o, dt);
   if (!fresh) residual(w, o, dt);
   composites(w, second_order);
   generators(w, s, second_order);
-  second(w, w.E, true);
-  w.use_packed = true;
-  elements_to_newton(w, w.q, w.v, s, dt * T(o.minus));
+  second(w, w.lin.E, true);
+  w.newton.use_packed = true;
+  elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
   MaskOf<T> ok = factor(w);
-  w.use_packed = false;
-  if (!w.M->potentials.empty()) potentials_second(w, w.q, s, w.E);
-  force_jacobian(w, w.q, w.v);
+  w.newton.use_packed = false;
+  if (!w.M->potentials.empty()) potentials_second(w, w.kin.q, s, w.lin.E);
+  force_jacobian(w, w.kin.q, w.kin.v);
   return ok;
 }
 
 // dt times the derivative of p_k+1 (row i) by the time step at fixed q_k, q_k+1: dt itself, and v = (y - x)/dt, a direction with dq = 0, dv = -v/dt.
-// by_x, by_y (nq): dt times its derivatives by q_k and q_k+1
+// by_x, by_y (nv): dt times its derivatives by q_k and q_k+1
 template <class T> DAL_INLINE T momentum_by_dt(const Work<T>& w, const StepOptions& o, T dt, int i, const T* by_x, const T* by_y) {
   const T w1 = T(1 - o.alpha), w2 = T(o.alpha);
-  T t = dt * (w2 * w.Lq[i] + T(o.plus) * w.Fgen[i]);
-  for (int k = 0; k < w.M->nq; ++k) t += (by_x[k] * w2 - by_y[k] * w1) * w.v[k];
+  T t = dt * (w2 * w.first.Lq[i] + T(o.plus) * w.first.F[i]);
+  for (int k = 0; k < w.M->nv; ++k) t += (by_x[k] * w2 - by_y[k] * w1) * w.kin.v[k];
   return t;
 }
 
-// first column of the reduced first order, a whole tile: q_k begins at 0, p_k at nq
-DAL_INLINE int first_reduced(const Work<double>& w) { return w.M->nq / kTile * kTile; }
+// first column of the reduced first order, a whole tile: q_k begins at 0, p_k at nv
+DAL_INLINE int first_reduced(const Work<double>& w) { return w.M->nv / kTile * kTile; }
 
-// d(q_k+1)/dw into w.Z (nd rows), dp/dw into w.Pw, dlambda/dw into w.Lw, all with row stride w.stride(with_dt); X = N^-1 C0^T stays in w.Z
+// d(q_k+1)/dw into w.lin.Z (nd rows), dp/dw into w.lin.P, dlambda/dw into w.lin.L, all with row stride w.stride(with_dt); X = N^-1 C0^T stays in w.lin.Z
 // from w.x_column(with_dt) on. with_dt: one more column after rho, the derivative by the time step. After prepare().
 // reduced (double only): what second_contracted() needs. q_k enters the step only beside p_k, in p_k + D1 Ld + F- - Dh^T lambda, so its columns are those
-// of p_k times the derivative of that sum by q_k, whose transpose goes to w.Rt; the columns of q_k are left out, w.Pw is left alone.
+// of p_k times the derivative of that sum by q_k, whose transpose goes to w.lin.Rt; the columns of q_k are left out, w.lin.P is left alone.
 template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool with_dt, bool reduced = false) {
   const ModelData& M = *w.M;
-  int nq = M.nq, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc;
-  int nw = w.nw + (with_dt ? 1 : 0), ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nq + nd + nu;
+  int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc;
+  int nw = w.nw + (with_dt ? 1 : 0), ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nv + nd + nu;
   bool forced = !M.forces.empty(), damped = M.has_damping && !forced;
   Slots<T> s = slots<T>(o, dt);
   T f = dt * T(o.minus), g = dt * T(o.plus), w1 = T(1 - o.alpha), w2 = T(o.alpha), idt = T(1.0) / dt;
-  T* Z = w.Z;
+  T* Z = w.lin.Z;
   // right-hand sides -dt R1_w, and C0^T
   for (int i = 0; i < nd; ++i) {
     T* z = Z + size_t(i) * ld;
-    const T *e11 = w.E.h11 + i * nq, *e12 = w.E.h12 + i * nq, *fq = w.Fq + i * nq, *fv = w.Fv + i * nq;
-    for (int k = 0; k < nq; ++k) z[k] = -e11[k];
-    for (int k = nq; k < ld; ++k) z[k] = T(0.0);
-    z[nq + i] = -dt;
-    for (int k = 0; k < nu; ++k) z[nq + nd + k] = -(dt * f * w.Fu[i * nu + k]);
+    const T *e11 = w.lin.E.h11 + i * nv, *e12 = w.lin.E.h12 + i * nv, *fq = w.lin.Fq + i * nv, *fv = w.lin.Fv + i * nv;
+    for (int k = 0; k < nv; ++k) z[k] = -e11[k];
+    for (int k = nv; k < ld; ++k) z[k] = T(0.0);
+    z[nv + i] = -dt;
+    for (int k = 0; k < nu; ++k) z[nv + nd + k] = -(dt * f * w.lin.Fu[i * nu + k]);
     for (int k = 0; k < nk; ++k) z[rho + k] = -e12[nd + k];
     if (damped) z[i] -= f * s.b1 * fv[i];
     if (forced) {
-      for (int k = 0; k < nq; ++k) z[k] -= f * (s.a1 * fq[k] + s.b1 * fv[k]);
+      for (int k = 0; k < nv; ++k) z[k] -= f * (s.a1 * fq[k] + s.b1 * fv[k]);
       for (int k = 0; k < nk; ++k) z[rho + k] -= f * (s.a2 * fq[nd + k] + s.b2 * fv[nd + k]);
     }
     if (with_dt) {  // explicit dt plus v = (y - x)/dt: a direction with dq = 0, dv = -v/dt
-      T t = dt * (w1 * w.Lq[i] + T(o.minus) * w.Fgen[i]);
-      for (int k = 0; k < nq; ++k) {
+      T t = dt * (w1 * w.first.Lq[i] + T(o.minus) * w.first.F[i]);
+      for (int k = 0; k < nv; ++k) {
         T a = e11[k] + f * (s.a1 * fq[k] + s.b1 * fv[k]), b = e12[k] + f * (s.a2 * fq[k] + s.b2 * fv[k]);
-        t += (a * w2 - b * w1) * w.v[k];
+        t += (a * w2 - b * w1) * w.kin.v[k];
       }
       z[nw - 1] = -t;
     }
-    for (int c = 0; c < nc; ++c) z[xc + c] = w.C0[c * nq + i];
+    for (int c = 0; c < nc; ++c) z[xc + c] = w.con.C0[c * nv + i];
   }
-  if (nc) constraint_hessian(w, w.x, w.start, w.lam, dt, Z, ld, nd);
+  if (nc) constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, dt, Z, ld, nd);
   int c0 = 0;  // the first column
   if constexpr (std::is_same_v<T, double>)
     if (reduced) {
       c0 = first_reduced(w);
-      take_transposed<false>(w.Rt, padded(nd), Z, ld, nq, nd, -idt);
-      for (int i = 0; i < nd; ++i) for (int k = c0; k < nq; ++k) Z[size_t(i) * ld + k] = 0;
+      take_transposed<false>(w.lin.Rt, padded(nd), Z, ld, nv, nd, -idt);
+      for (int i = 0; i < nd; ++i) for (int k = c0; k < nv; ++k) Z[size_t(i) * ld + k] = 0;
     }
   solve(w, Z + c0, (nc ? ld : xc) - c0, ld);
   // multipliers: (C1 X) Lam = -(C1 Z + R2)/dt
@@ -108,230 +108,230 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     for (int c = 0; c < nc; ++c) {
       const Element& e = M.constraints[c];
       for (int t = 0; t < e.n; ++t) {
-        int i = M.local_q[e.vars + t];
-        if (i < nd) lists.add(w.C1[c * nq + i], Z + size_t(i) * ld + c0);
+        int i = M.local_v[e.vars + t];
+        if (i < nd) lists.add(w.con.C1[c * nv + i], Z + size_t(i) * ld + c0);
       }
       lists.end_row();
     }
-    gather<false>(w, w.Lw + c0, ld, nc, ld - c0, -idt);
+    gather<false>(w, w.lin.L + c0, ld, nc, ld - c0, -idt);
     for (int c = 0; c < nc; ++c) {
-      T* l = w.Lw + size_t(c) * ld;
-      for (int k = 0; k < nc; ++k) w.S1[c * nc + k] = -(dt * l[xc + k]);
-      for (int k = 0; k < nk; ++k) l[rho + k] -= w.C1[c * nq + nd + k] * idt;
+      T* l = w.lin.L + size_t(c) * ld;
+      for (int k = 0; k < nc; ++k) w.con.schur[c * nc + k] = -(dt * l[xc + k]);
+      for (int k = 0; k < nk; ++k) l[rho + k] -= w.con.C1[c * nv + nd + k] * idt;
     }
-    schur_solve(w, w.S1, w.Lw + c0, nw - c0, ld, false);
+    schur_solve(w, w.con.schur, w.lin.L + c0, nw - c0, ld, false);
     lists.restart();
     for (int i = 0; i < nd; ++i) {
-      for (int c = 0; c < nc; ++c) lists.add(dt * Z[size_t(i) * ld + xc + c], w.Lw + size_t(c) * ld + c0);
+      for (int c = 0; c < nc; ++c) lists.add(dt * Z[size_t(i) * ld + xc + c], w.lin.L + size_t(c) * ld + c0);
       lists.end_row();
     }
     gather<true>(w, Z + c0, ld, nd, xc - c0);
   }
   if (reduced) return;
   // dt dp = (E21 + dt D1F+) dq_k + (E22 + dt D2F+) dq_k+1 + dt D3F+ du
-  const T* J2 = w.E.h22;
+  const T* J2 = w.lin.E.h22;
   if (forced || damped) {
-    J2 = w.TW;
-    for (int i = 0; i < nd * nq; ++i) w.TW[i] = w.E.h22[i];
-    if (damped) for (int i = 0; i < nd; ++i) w.TW[i * nq + i] += g * s.b2 * w.Fv[i * nq + i];
-    if (forced) for (int i = 0; i < nd * nq; ++i) w.TW[i] += g * (s.a2 * w.Fq[i] + s.b2 * w.Fv[i]);
+    J2 = w.lin.T_;
+    for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] = w.lin.E.h22[i];
+    if (damped) for (int i = 0; i < nd; ++i) w.lin.T_[i * nv + i] += g * s.b2 * w.lin.Fv[i * nv + i];
+    if (forced) for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
   }
-  sparse_times(w, w.Pw, nd, ld, xc, J2, nq, pattern_without_constraints(M), (const T*)Z, idt, w.HS);
-  bool dense = 2 * M.lnbr.size() > size_t(nq) * nq;  // a chain: columns of h12 by blocks, else entry by entry
-  if constexpr (std::is_same_v<T, double>) if (dense) add_transposed(w.Pw, ld, w.E.h12, nq, nd, nq, idt);
+  sparse_times(w, w.lin.P, nd, ld, xc, J2, nv, pattern_without_constraints(M), (const T*)Z, idt, w.lin.S);
+  bool dense = 2 * M.free_pattern.size() > size_t(nv) * nv;  // a chain: columns of h12 by blocks, else entry by entry
+  if constexpr (std::is_same_v<T, double>) if (dense) add_transposed(w.lin.P, ld, w.lin.E.h12, nv, nd, nv, idt);
   for (int i = 0; i < nd; ++i) {
-    T* p = w.Pw + size_t(i) * ld;
-    const T *fq = w.Fq + i * nq, *fv = w.Fv + i * nq;
+    T* p = w.lin.P + size_t(i) * ld;
+    const T *fq = w.lin.Fq + i * nv, *fv = w.lin.Fv + i * nv;
     if (!dense || !std::is_same_v<T, double>)
-      for (int t = M.lnbr_off[i]; t < M.lnbr_off[i + 1]; ++t) p[M.lnbr[t]] += w.E.h12[M.lnbr[t] * nq + i] * idt;
-    for (int t = M.lnbr_off[i] + M.lnbr_dyn[i]; t < M.lnbr_off[i + 1]; ++t) p[rho + M.lnbr[t] - nd] += J2[i * nq + M.lnbr[t]] * idt;
+      for (int t = M.free_pattern_offset[i]; t < M.free_pattern_offset[i + 1]; ++t) p[M.free_pattern[t]] += w.lin.E.h12[M.free_pattern[t] * nv + i] * idt;
+    for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t) p[rho + M.free_pattern[t] - nd] += J2[i * nv + M.free_pattern[t]] * idt;
     if (damped) p[i] += T(o.plus) * s.b1 * fv[i];
-    if (forced) for (int k = 0; k < nq; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
-    for (int k = 0; k < nu; ++k) p[nq + nd + k] += g * w.Fu[i * nu + k];
+    if (forced) for (int k = 0; k < nv; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
+    for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Fu[i * nu + k];
     if (with_dt) {
-      T *a = w.tmp, *b = w.mu;
-      for (int k = 0; k < nq; ++k) {
-        a[k] = w.E.h12[k * nq + i] + g * (s.a1 * fq[k] + s.b1 * fv[k]);
-        b[k] = w.E.h22[i * nq + k] + g * (s.a2 * fq[k] + s.b2 * fv[k]);
+      T *a = w.lin.tmp, *b = w.lin.mu;
+      for (int k = 0; k < nv; ++k) {
+        a[k] = w.lin.E.h12[k * nv + i] + g * (s.a1 * fq[k] + s.b1 * fv[k]);
+        b[k] = w.lin.E.h22[i * nv + k] + g * (s.a2 * fq[k] + s.b2 * fv[k]);
       }
       p[nw - 1] += momentum_by_dt(w, o, dt, i, a, b) * idt;
     }
   }
 }
 
-// Adjoint of the step: costates zq, zp (nd) and zl (nc, may be null) -> w.mu, w.nu; needs prepare(). With `have_first` first_order() was called too, and
-// w.Z, w.Lw are used instead of solving again.
+// Adjoint of the step: costates zq, zp (nd) and zl (nc, may be null) -> w.lin.mu, w.lin.nu; needs prepare(). With `have_first` first_order() was called too, and
+// w.lin.Z, w.lin.L are used instead of solving again.
 inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp, const double* zl, bool have_first) {
   const ModelData& M = *w.M;
-  int nq = M.nq, nd = M.nd, nc = M.nc, ld = have_first ? w.stride() : nc;
-  const double* X = have_first ? w.Z + w.x_column() : w.Z;  // N^-1 C0^T
+  int nv = M.nv, nd = M.nd, nc = M.nc, ld = have_first ? w.stride() : nc;
+  const double* X = have_first ? w.lin.Z + w.x_column() : w.lin.Z;  // N^-1 C0^T
   Slots<double> s = slots<double>(o, dt);
   double g = dt * o.plus, idt = 1 / dt;
   // g = z_q + (D2D2Ld + D2F+)^T z_p; D2D2Ld is symmetric
   for (int k = 0; k < nd; ++k) {
     double t = 0.0;
-    const double* row = w.E.h22 + k * nq;
-    for (int a = M.lnbr_off[k], end = a + M.lnbr_dyn[k]; a < end; ++a) t += row[M.lnbr[a]] * zp[M.lnbr[a]];
+    const double* row = w.lin.E.h22 + k * nv;
+    for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a) t += row[M.free_pattern[a]] * zp[M.free_pattern[a]];
     if (M.has_damping || !M.forces.empty())
-      for (int a = M.lnbr_off[k], end = a + M.lnbr_dyn[k]; a < end; ++a) {
-        int i = M.lnbr[a];
-        t += g * (s.a2 * w.Fq[i * nq + k] + s.b2 * w.Fv[i * nq + k]) * zp[i];
+      for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a) {
+        int i = M.free_pattern[a];
+        t += g * (s.a2 * w.lin.Fq[i * nv + k] + s.b2 * w.lin.Fv[i * nv + k]) * zp[i];
       }
-    w.g[k] = zq[k] + t * idt;
+    w.lin.g[k] = zq[k] + t * idt;
   }
   if (nc) {
     if (!have_first) {
-      for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.Z[i * nc + c] = w.C0[c * nq + i];
-      solve(w, w.Z, nc, nc);
+      for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.lin.Z[i * nc + c] = w.con.C0[c * nv + i];
+      solve(w, w.lin.Z, nc, nc);
       for (int c = 0; c < nc; ++c)
         for (int k = 0; k < nc; ++k) {
           double t = 0.0;
-          for (int i = 0; i < nd; ++i) t += w.C1[c * nq + i] * w.Z[i * nc + k];
-          w.S1[c * nc + k] = t;
+          for (int i = 0; i < nd; ++i) t += w.con.C1[c * nv + i] * w.lin.Z[i * nc + k];
+          w.con.schur[c * nc + k] = t;
         }
     }
-    for (int c = 0; c < nc; ++c) w.nu[c] = zl ? -(zl[c] * idt) : 0.0;
-    for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.nu[c] -= X[size_t(i) * ld + c] * w.g[i];
-    schur_solve(w, w.S1, w.nu, 1, 1, true);
+    for (int c = 0; c < nc; ++c) w.lin.nu[c] = zl ? -(zl[c] * idt) : 0.0;
+    for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.lin.nu[c] -= X[size_t(i) * ld + c] * w.lin.g[i];
+    schur_solve(w, w.con.schur, w.lin.nu, 1, 1, true);
   }
-  for (int i = nd; i < nq; ++i) w.mu[i] = 0.0;
+  for (int i = nd; i < nv; ++i) w.lin.mu[i] = 0.0;
   if (have_first) {  // mu is the gradient by p_k
-    gemv_t(nd, nd, 1.0, w.Z + nq, ld, w.g, 0.0, w.mu);
-    if (zl) gemv_t(nc, nd, 1.0, w.Lw + nq, ld, zl, 1.0, w.mu);
+    gemv_t(nd, nd, 1.0, w.lin.Z + nv, ld, w.lin.g, 0.0, w.lin.mu);
+    if (zl) gemv_t(nc, nd, 1.0, w.lin.L + nv, ld, zl, 1.0, w.lin.mu);
     return;
   }
-  for (int c = 0; c < nc; ++c) for (int i = 0; i < nd; ++i) w.g[i] += w.C1[c * nq + i] * w.nu[c];
-  for (int i = 0; i < nd; ++i) w.mu[i] = w.g[i];
-  solve<double, true>(w, w.mu, 1, 1);
-  for (int i = 0; i < nd; ++i) w.mu[i] = -(dt * w.mu[i]);
+  for (int c = 0; c < nc; ++c) for (int i = 0; i < nd; ++i) w.lin.g[i] += w.con.C1[c * nv + i] * w.lin.nu[c];
+  for (int i = 0; i < nd; ++i) w.lin.mu[i] = w.lin.g[i];
+  solve<double, true>(w, w.lin.mu, 1, 1);
+  for (int i = 0; i < nd; ++i) w.lin.mu[i] = -(dt * w.lin.mu[i]);
 }
 
 // gradient of z.(q_k+1 dynamic, p_k+1, lambda) by w (length nw) without forming the first-order matrices; after adjoint()
 template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt, const T* zp, T* out) {
   const ModelData& M = *w.M;
-  int nq = M.nq, nd = M.nd, nu = M.nu, nk = M.nk, nc = M.nc;
+  int nv = M.nv, nd = M.nd, nu = M.nu, nk = M.nk, nc = M.nc;
   Slots<T> s = slots<T>(o, dt);
   T f = dt * T(o.minus), g = dt * T(o.plus), idt = T(1.0) / dt;
-  T* D = w.TW;
-  for (int i = 0; i < nq * nq; ++i) D[i] = T(0.0);
+  T* D = w.lin.T_;
+  for (int i = 0; i < nv * nv; ++i) D[i] = T(0.0);
   if (nc) {
-    constraint_hessian(w, w.x, w.start, w.lam, T(1.0), D, nq, nq);
+    constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, T(1.0), D, nv, nv);
   }
-  for (int k = 0; k < nq; ++k) {
+  for (int k = 0; k < nv; ++k) {
     T t = T(0.0);
     for (int i = 0; i < nd; ++i) {
-      T fx = s.a1 * w.Fq[i * nq + k] + s.b1 * w.Fv[i * nq + k];
-      t += (w.E.h12[k * nq + i] + g * fx) * zp[i] + (w.E.h11[i * nq + k] + f * fx - dt * D[i * nq + k]) * w.mu[i];
+      T fx = s.a1 * w.lin.Fq[i * nv + k] + s.b1 * w.lin.Fv[i * nv + k];
+      t += (w.lin.E.h12[k * nv + i] + g * fx) * zp[i] + (w.lin.E.h11[i * nv + k] + f * fx - dt * D[i * nv + k]) * w.lin.mu[i];
     }
     out[k] = t * idt;
   }
-  for (int i = 0; i < nd; ++i) out[nq + i] = w.mu[i];
+  for (int i = 0; i < nd; ++i) out[nv + i] = w.lin.mu[i];
   for (int k = 0; k < nu; ++k) {
     T t = T(0.0);
-    for (int i = 0; i < nd; ++i) t += w.Fu[i * nu + k] * (g * zp[i] + f * w.mu[i]);
-    out[nq + nd + k] = t;
+    for (int i = 0; i < nd; ++i) t += w.lin.Fu[i * nu + k] * (g * zp[i] + f * w.lin.mu[i]);
+    out[nv + nd + k] = t;
   }
-  for (int k = nd; k < nq; ++k) {
+  for (int k = nd; k < nv; ++k) {
     T t = T(0.0);
     for (int i = 0; i < nd; ++i) {
-      T fy = s.a2 * w.Fq[i * nq + k] + s.b2 * w.Fv[i * nq + k];
-      t += (w.E.h22[i * nq + k] + g * fy) * zp[i] + (w.E.h12[i * nq + k] + f * fy) * w.mu[i];
+      T fy = s.a2 * w.lin.Fq[i * nv + k] + s.b2 * w.lin.Fv[i * nv + k];
+      t += (w.lin.E.h22[i * nv + k] + g * fy) * zp[i] + (w.lin.E.h12[i * nv + k] + f * fy) * w.lin.mu[i];
     }
     t = t * idt;
-    for (int c = 0; c < nc; ++c) t += w.C1[c * nq + k] * w.nu[c];
-    out[nq + nd + nu + k - nd] = t;
+    for (int c = 0; c < nc; ++c) t += w.con.C1[c * nv + k] * w.lin.nu[c];
+    out[nv + nd + nu + k - nd] = t;
   }
   (void)nk;
 }
 
 // Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and the reduced first_order().
 // It is Wy^T T22 Wy, and G = T12 Wy - (D2h mu) dlambda/dw in the rows of q_k, G^T in its columns, T11 in both; Wy = d q_k+1/dw (unit rows for prescribed variables).
-// What belongs to q_k follows from p_k by R = w.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and
+// What belongs to q_k follows from p_k by R = w.lin.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and
 // R^T K R + G R + R^T G^T.
 inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp, const double* zl, double* H) {
   const ModelData& M = *w.M;
-  int nq = M.nq, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
+  int nv = M.nv, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
   Slots<double> s = slots<double>(o, dt);
   adjoint(w, o, dt, zq, zp, zl, true);
   // T_ij = third derivative of Ld along (dx, dy) = (mu, z_p), over dt
   double w1 = (1 - o.alpha) / dt, w2 = o.alpha / dt, idt = 1 / dt;
-  for (int i = 0; i < nq; ++i) {
+  for (int i = 0; i < nv; ++i) {
     double z = i < nd ? zp[i] : 0;
-    w.dq[i] = w1 * w.mu[i] + w2 * z;
-    w.dv[i] = (z - w.mu[i]) * idt * idt;
+    w.along.dq[i] = w1 * w.lin.mu[i] + w2 * z;
+    w.along.dv[i] = (z - w.lin.mu[i]) * idt * idt;
   }
-  third(w, s, w.E3);
-  if (!M.potentials.empty()) potentials_third(w, w.q, s, w.E3);
+  third(w, s, w.lin.E3);
+  if (!M.potentials.empty()) potentials_third(w, w.kin.q, s, w.lin.E3);
   bool inputs = !M.forces.empty();
   if (inputs) {
-    double* m = w.g;
-    for (int i = 0; i < nq; ++i) m[i] = i < nd ? o.plus * zp[i] + o.minus * w.mu[i] : 0;
-    forces_second(w, w.q, w.v, m, s, idt, w.E3);
+    double* m = w.lin.g;
+    for (int i = 0; i < nv; ++i) m[i] = i < nd ? o.plus * zp[i] + o.minus * w.lin.mu[i] : 0;
+    forces_second(w, w.kin.q, w.kin.v, m, s, idt, w.lin.E3);
   }
-  double* rows = w.rhs;  // D2h_c(q_k) mu
+  double* rows = w.lin.rhs;  // D2h_c(q_k) mu
   if (nc) {
-    constraint_third(w, w.x, w.start, w.lam, -1.0, w.mu, w.E3.h11, rows);
-    constraint_hessian(w, w.y, w.end, w.nu, 1.0, w.E3.h22, nq, nq);
+    constraint_third(w, w.step.x, w.kin.start, w.con.lam, -1.0, w.lin.mu, w.lin.E3.h11, rows);
+    constraint_hessian(w, w.step.y, w.kin.end, w.lin.nu, 1.0, w.lin.E3.h22, nv, nv);
   }
-  int c0 = first_reduced(w), cols = xc - c0, rho = nq + nd + nu;
-  double *S = w.HS, *TW = w.TW, *Z = w.Z + c0;
-  sparse_times(w, TW + c0, nq, ld, cols, w.E3.h22, nq, pattern(M), (const double*)Z, 1.0, S);
-  sparse_times(w, S + c0, nq, ld, cols, w.E3.h12, nq, pattern_without_constraints(M), (const double*)Z, 1.0, S + size_t(nq) * ld);
+  int c0 = first_reduced(w), cols = xc - c0, rho = nv + nd + nu;
+  double *S = w.lin.S, *TW = w.lin.T_, *Z = w.lin.Z + c0;
+  sparse_times(w, TW + c0, nv, ld, cols, w.lin.E3.h22, nv, pattern(M), (const double*)Z, 1.0, S);
+  sparse_times(w, S + c0, nv, ld, cols, w.lin.E3.h12, nv, pattern_without_constraints(M), (const double*)Z, 1.0, S + size_t(nv) * ld);
   for (int c = 0; c < nc; ++c) {
     const Element& e = M.constraints[c];
     for (int t = 0; t < e.n; ++t) {
-      int i = M.local_q[e.vars + t];
-      axpy(S + size_t(i) * ld + c0, -rows[c * nq + i], w.Lw + size_t(c) * ld + c0, cols);
+      int i = M.local_v[e.vars + t];
+      axpy(S + size_t(i) * ld + c0, -rows[c * nv + i], w.lin.L + size_t(c) * ld + c0, cols);
     }
   }
-  for (int i = 0; i < nq; ++i)
-    for (int t = M.lnbr_off[i] + M.lnbr_dyn[i]; t < M.lnbr_off[i + 1]; ++t) S[size_t(i) * ld + rho + M.lnbr[t] - nd] += w.E3.h12[i * nq + M.lnbr[t]];
-  // K: the upper triangle of S from row nq on
-  double* K = S + size_t(nq) * ld;
-  product_upper(nw - nq, nd, w.Z + nq, ld, TW + nq, ld, K + nq, ld);
-  add_transposed(K + rho, ld, TW + size_t(nd) * ld + nq, ld, rho - nq, nq - nd);  // prescribed rows of Wy
-  for (int k = nd; k < nq; ++k) {
+  for (int i = 0; i < nv; ++i)
+    for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t) S[size_t(i) * ld + rho + M.free_pattern[t] - nd] += w.lin.E3.h12[i * nv + M.free_pattern[t]];
+  // K: the upper triangle of S from row nv on
+  double* K = S + size_t(nv) * ld;
+  product_upper(nw - nv, nd, w.lin.Z + nv, ld, TW + nv, ld, K + nv, ld);
+  add_transposed(K + rho, ld, TW + size_t(nd) * ld + nv, ld, rho - nv, nv - nd);  // prescribed rows of Wy
+  for (int k = nd; k < nv; ++k) {
     double *h = S + size_t(rho + k - nd) * ld, *t = TW + size_t(k) * ld;
-    for (int l = rho + k - nd; l < nw; ++l) h[l] += t[l] + TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.E3.h22[k * nq + l - rho + nd];
+    for (int l = rho + k - nd; l < nw; ++l) h[l] += t[l] + TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.lin.E3.h22[k * nv + l - rho + nd];
   }
   if (inputs && nu) {
     // rows of u: Hu1^T Sq + Hu2^T Wy, and dt Huu
     for (int a = 0; a < nu; ++a) {
-      double* t = w.tmp;
-      int ra = nq + nd + a;
-      for (int k = nq; k < nw; ++k) t[k] = 0;
-      for (int i = 0; i < nq; ++i) {
-        S[size_t(i) * ld + ra] += dt * w.Hu[i * nu + a];
-        double x = dt * w.Hu[(nq + i) * nu + a];
+      double* t = w.lin.tmp;
+      int ra = nv + nd + a;
+      for (int k = nv; k < nw; ++k) t[k] = 0;
+      for (int i = 0; i < nv; ++i) {
+        S[size_t(i) * ld + ra] += dt * w.lin.Hu[i * nu + a];
+        double x = dt * w.lin.Hu[(nv + i) * nu + a];
         if (x == 0) continue;
-        if (i < nd) axpy(t + nq, x, w.Z + size_t(i) * ld + nq, nw - nq);
+        if (i < nd) axpy(t + nv, x, w.lin.Z + size_t(i) * ld + nv, nw - nv);
         else t[rho + i - nd] += x;
       }
-      for (int k = nq; k <= ra; ++k) S[size_t(k) * ld + ra] += t[k];
+      for (int k = nv; k <= ra; ++k) S[size_t(k) * ld + ra] += t[k];
       for (int k = ra; k < nw; ++k) S[size_t(ra) * ld + k] += t[k];
-      for (int b = a; b < nu; ++b) S[size_t(ra) * ld + nq + nd + b] += dt * dt * w.Huu[a * nu + b];
+      for (int b = a; b < nu; ++b) S[size_t(ra) * ld + nv + nd + b] += dt * dt * w.lin.Huu[a * nu + b];
     }
   }
   // T = R^T K; V = (T/2 + G)^T by p_k; T + G in the rows of q_k; then V^T R and its transpose
-  double* V = w.rhs;
-  copy_symmetric(nw - nq, K + nq, ld, H + size_t(nq) * nw + nq, nw);
-  copy_symmetric(nd, K + nq, ld, K + nq, ld);
-  sparse_times(w, TW + c0, nq, ld, cols, w.Rt, padded(nd), pattern(M), (const double*)K + c0, 1.0, w.Pw);
-  for (int i = 0; i < nq; ++i) {
+  double* V = w.lin.rhs;
+  copy_symmetric(nw - nv, K + nv, ld, H + size_t(nv) * nw + nv, nw);
+  copy_symmetric(nd, K + nv, ld, K + nv, ld);
+  sparse_times(w, TW + c0, nv, ld, cols, w.lin.Rt, padded(nd), pattern(M), (const double*)K + c0, 1.0, w.lin.P);
+  for (int i = 0; i < nv; ++i) {
     double *h = H + size_t(i) * nw, *g = S + size_t(i) * ld, *t = TW + size_t(i) * ld;
-    for (int k = nq; k < nw; ++k) h[k] = g[k] + t[k];
-    for (int k = nq; k < nq + nd; ++k) t[k] = g[k] + 0.5 * t[k];
+    for (int k = nv; k < nw; ++k) h[k] = g[k] + t[k];
+    for (int k = nv; k < nv + nd; ++k) t[k] = g[k] + 0.5 * t[k];
   }
-  take_transposed<false>(H + size_t(nq) * nw, nw, H + nq, nw, nw - nq, nq);
-  take_transposed<false>(V, ld, TW + nq, ld, nd, nq);
-  sparse_times(w, TW, nq, ld, padded(nq), w.Rt, padded(nd), pattern(M), (const double*)V, 1.0, w.Pw);
-  fold_lower(nq, TW, ld);
-  for (int i = 0; i < nq; ++i) {
+  take_transposed<false>(H + size_t(nv) * nw, nw, H + nv, nw, nw - nv, nv);
+  take_transposed<false>(V, ld, TW + nv, ld, nd, nv);
+  sparse_times(w, TW, nv, ld, padded(nv), w.lin.Rt, padded(nd), pattern(M), (const double*)V, 1.0, w.lin.P);
+  fold_lower(nv, TW, ld);
+  for (int i = 0; i < nv; ++i) {
     double* t = TW + size_t(i) * ld;
     t[i] *= 2;
-    for (int k = i; k < nq; ++k) t[k] += w.E3.h11[i * nq + k];
+    for (int k = i; k < nv; ++k) t[k] += w.lin.E3.h11[i * nv + k];
   }
-  copy_symmetric(nq, TW, ld, H, nw);
+  copy_symmetric(nv, TW, ld, H, nw);
 }
 
 }  // namespace DALEMBERT_ARCH

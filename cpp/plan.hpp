@@ -14,8 +14,8 @@ inline void plan_rows(ModelData& M) {
   for (int j = 0; j < M.nm; ++j) { M.side_node[j] = M.joints[j].node; M.side_parent[j] = M.joints[j].parent; }
   M.in_order = true;
   for (int j = 0; j < M.nm; ++j) {
-    M.in_order = M.in_order && M.joints[j].q == j;
-    for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) M.path_joint.push_back(M.q_joint[M.path_q[t]]);
+    M.in_order = M.in_order && M.joints[j].v == j;
+    for (int t = M.path_offset[j]; t < M.path_offset[j + 1]; ++t) M.path_joint.push_back(M.v_joint[M.path_v[t]]);
   }
   std::vector<int> last(M.nm);  // of the joints below, which follow each other
   for (int j = M.nm - 1; j >= 0; --j) {
@@ -24,7 +24,7 @@ inline void plan_rows(ModelData& M) {
     if (up >= 0) last[up] = std::max(last[up], last[j]);
   }
   auto above = [&](int a, int j) { return a <= j && j <= last[a]; };
-  M.mirrored = (M.nm + 3) / 4 * 4 <= M.nq ? M.nm : M.nm / 4 * 4;  // rows after the massive joints are zero, so a last block may reach into them
+  M.mirrored = (M.nm + 3) / 4 * 4 <= M.nv ? M.nm : M.nm / 4 * 4;  // rows after the massive joints are zero, so a last block may reach into them
   for (int i = 4; i < M.mirrored; i += 4)
     for (int k = 0; k < i; k += 4) {
       bool related = false;
@@ -37,7 +37,7 @@ inline void plan_rows(ModelData& M) {
     R.off.push_back(0);
     std::map<std::vector<int64_t>, int> known;
     for (int j = 0; j < M.nm; ++j) {
-      for (int t = M.path_off[j]; t < M.path_off[j + 1]; ++t) {
+      for (int t = M.path_offset[j]; t < M.path_offset[j + 1]; ++t) {
         int at = M.path_joint[t] / size * size;
         if (int(R.first.size()) > R.off[j] && R.first.back() == at) continue;
         R.first.push_back(at);

@@ -12,13 +12,13 @@ template <class T> DAL_INLINE void row_sub(T* __restrict y, const T a, const T* 
 
 DAL_INLINE int packed_offset(const ModelData& M, int i, int k, bool& upper) {
   // entry N[i, k]: if i is the ancestor it sits in k's upper row, else in i's lower row
-  upper = M.edepth[i] < M.edepth[k];
-  return upper ? M.eoff[k] + M.edepth[i] : M.eoff[i] + M.edepth[k];
+  upper = M.elim_depth[i] < M.elim_depth[k];
+  return upper ? M.elim_row[k] + M.elim_depth[i] : M.elim_row[i] + M.elim_depth[k];
 }
 template <class T> DAL_INLINE void packed_add(Work<T>& w, int i, int k, const T& x) {
   bool upper;
   int at = packed_offset(*w.M, i, k, upper);
-  (upper ? w.up : w.lo)[at] += x;
+  (upper ? w.newton.upper : w.newton.lower)[at] += x;
 }
 
 // Rows of the Newton matrix dt D2D1 Ld from the generators; after generators(). (6.1)
@@ -47,31 +47,31 @@ template <class T> MaskOf<T> factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);
   for (int i = M.nd - 1; i >= 0; --i) {
-    int di = M.edepth[i], oi = M.eoff[i], n = 0;
+    int di = M.elim_depth[i], oi = M.elim_row[i], n = 0;
     // row i collects from the finished rows below it
-    T *lo = w.lo + oi, *up = w.up + oi, *ca = w.gc, *cb = w.gc + M.nd;
-    for (int t = M.edesc_off[i]; t < M.edesc_off[i + 1]; ++t, ++n) {
-      int k = M.edesc[t], at = M.eoff[k] + di;
-      ca[n] = w.up[at] * w.inv[k];
-      cb[n] = w.lo[at] * w.inv[k];
-      w.gn[n] = M.eoff[k];
+    T *lo = w.newton.lower + oi, *up = w.newton.upper + oi, *ca = w.lists.coefficient, *cb = w.lists.coefficient + M.nd;
+    for (int t = M.elim_below_offset[i]; t < M.elim_below_offset[i + 1]; ++t, ++n) {
+      int k = M.elim_below[t], at = M.elim_row[k] + di;
+      ca[n] = w.newton.upper[at] * w.newton.inverse_pivot[k];
+      cb[n] = w.newton.lower[at] * w.newton.inverse_pivot[k];
+      w.lists.count[n] = M.elim_row[k];
     }
     if constexpr (std::is_same_v<T, double>) {
       int vecs = di / kWidth + 1;  // lanes beyond the diagonal only touch padding
       if (n)
         for (int at = 0; vecs > 0; at += 4 * kWidth, vecs -= 4) {
-          const double *l = w.lo + at, *u = w.up + at;
-          if (vecs == 1) collect_two<1>(lo + at, up + at, ca, cb, w.gn, n, l, u);
-          else if (vecs == 2) collect_two<2>(lo + at, up + at, ca, cb, w.gn, n, l, u);
-          else if (vecs == 3) collect_two<3>(lo + at, up + at, ca, cb, w.gn, n, l, u);
-          else collect_two<4>(lo + at, up + at, ca, cb, w.gn, n, l, u);
+          const double *l = w.newton.lower + at, *u = w.newton.upper + at;
+          if (vecs == 1) collect_two<1>(lo + at, up + at, ca, cb, w.lists.count, n, l, u);
+          else if (vecs == 2) collect_two<2>(lo + at, up + at, ca, cb, w.lists.count, n, l, u);
+          else if (vecs == 3) collect_two<3>(lo + at, up + at, ca, cb, w.lists.count, n, l, u);
+          else collect_two<4>(lo + at, up + at, ca, cb, w.lists.count, n, l, u);
         }
     } else {
       for (int k = 0; k < n; ++k)
-        for (int j = 0; j <= di; ++j) { lo[j] -= ca[k] * w.lo[w.gn[k] + j]; up[j] -= cb[k] * w.up[w.gn[k] + j]; }
+        for (int j = 0; j <= di; ++j) { lo[j] -= ca[k] * w.newton.lower[w.lists.count[k] + j]; up[j] -= cb[k] * w.newton.upper[w.lists.count[k] + j]; }
     }
     T piv = lo[di], size = fabs_(piv);
-    w.inv[i] = T(1.0) / piv;
+    w.newton.inverse_pivot[i] = T(1.0) / piv;
     // relative pivot: against the largest entry of its row
     T big = T(1e-300);
     for (int j = 0; j < di; ++j) big = nan_max(big, fabs_(lo[j]));
@@ -82,12 +82,12 @@ template <class T> MaskOf<T> factor(Work<T>& w) {
 }
 
 // ---- Sums of rows: y = (y + sum_k coef_k src_k) scale. Sums stay in registers, so each source is read once and y is written once. The lists
-// are in w.gc (coefficients), w.gp (source rows), w.gn (entries per row), filled row after row by `Lists`.
+// are in w.lists.coefficient (coefficients), w.lists.source (source rows), w.lists.count (entries per row), filled row after row by `Lists`.
 template <class T> struct Lists {
   Work<T>& w;
   int n = 0, row = 0, first = 0;
-  DAL_INLINE void add(const T& coef, const T* src) { w.gc[n] = coef; w.gp[n++] = src; }
-  DAL_INLINE void end_row() { w.gn[row++] = n - first; first = n; }
+  DAL_INLINE void add(const T& coef, const T* src) { w.lists.coefficient[n] = coef; w.lists.source[n++] = src; }
+  DAL_INLINE void end_row() { w.lists.count[row++] = n - first; first = n; }
   DAL_INLINE void restart() { n = row = first = 0; }
 };
 
@@ -133,11 +133,11 @@ template <class F> DAL_INLINE void column_blocks(int columns, int rows, F then) 
 template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int rows, int columns, T scale = T(1.0)) {
   if constexpr (std::is_same_v<T, double>) {
     column_blocks(columns, rows, [&](auto vecs, int at) {
-      const double* coef = w.gc;
-      const double* const* src = w.gp;
+      const double* coef = w.lists.coefficient;
+      const double* const* src = w.lists.source;
       double* y = Y;
       for (int r = 0; r < rows; ++r, y += ld) {
-        int count = w.gn[r];
+        int count = w.lists.count[r];
         gather_block<decltype(vecs)::value, ADD>(y, coef, src, count, at, scale);
         coef += count;
         src += count;
@@ -148,7 +148,7 @@ template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int row
     for (int r = 0; r < rows; ++r) {
       T* y = Y + size_t(r) * ld;
       if (!ADD) for (int i = 0; i < columns; ++i) y[i] = T(0.0);
-      for (int k = 0; k < w.gn[r]; ++k, ++n) for (int i = 0; i < columns; ++i) y[i] += w.gc[n] * w.gp[n][i];
+      for (int k = 0; k < w.lists.count[r]; ++k, ++n) for (int i = 0; i < columns; ++i) y[i] += w.lists.coefficient[n] * w.lists.source[n][i];
       for (int i = 0; i < columns; ++i) y[i] = y[i] * scale;
     }
   }
@@ -193,25 +193,25 @@ template <class T> void gather_indexed(T* Y, int ld, int rows, int columns, cons
 // X (nd x nr, row stride ld) <- N^-1 X, or N^-T X
 template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr, int ld) {
   const ModelData& M = *w.M;
-  const T *a = TRANSPOSED ? w.lo : w.up, *b = TRANSPOSED ? w.up : w.lo;
+  const T *a = TRANSPOSED ? w.newton.lower : w.newton.upper, *b = TRANSPOSED ? w.newton.upper : w.newton.lower;
   if (nr < 4) {
     for (int k = M.nd - 1; k >= 0; --k) {
-      int dk = M.edepth[k], ok = M.eoff[k];
-      const int* path = M.epath.data() + M.epath_off[k];
+      int dk = M.elim_depth[k], ok = M.elim_row[k];
+      const int* path = M.elim_path.data() + M.elim_path_offset[k];
       const T* xk = X + size_t(k) * ld;
       for (int c = 0; c < nr; ++c) {
-        T t = xk[c] * w.inv[k];
+        T t = xk[c] * w.newton.inverse_pivot[k];
         for (int di = 0; di < dk; ++di) X[size_t(path[di]) * ld + c] -= a[ok + di] * t;
       }
     }
     for (int k = 0; k < M.nd; ++k) {
-      int dk = M.edepth[k], ok = M.eoff[k];
-      const int* path = M.epath.data() + M.epath_off[k];
+      int dk = M.elim_depth[k], ok = M.elim_row[k];
+      const int* path = M.elim_path.data() + M.elim_path_offset[k];
       T* xk = X + size_t(k) * ld;
       for (int c = 0; c < nr; ++c) {
         T t = xk[c];
         for (int di = 0; di < dk; ++di) t -= b[ok + di] * X[size_t(path[di]) * ld + c];
-        xk[c] = t * w.inv[k];
+        xk[c] = t * w.newton.inverse_pivot[k];
       }
     }
     return;
@@ -219,24 +219,24 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
   // coefficients and sources of both sweeps once: leaves to root, each row collecting from all rows below it, then root to leaves
   Lists<T> lists{w};
   for (int i = M.nd - 1; i >= 0; --i) {
-    int di = M.edepth[i];
-    for (int t = M.edesc_off[i]; t < M.edesc_off[i + 1]; ++t) {
-      int k = M.edesc[t];
-      lists.add(-(a[M.eoff[k] + di] * w.inv[k]), X + size_t(k) * ld);
+    int di = M.elim_depth[i];
+    for (int t = M.elim_below_offset[i]; t < M.elim_below_offset[i + 1]; ++t) {
+      int k = M.elim_below[t];
+      lists.add(-(a[M.elim_row[k] + di] * w.newton.inverse_pivot[k]), X + size_t(k) * ld);
     }
     lists.end_row();
   }
   for (int k = 0; k < M.nd; ++k) {
-    const int* path = M.epath.data() + M.epath_off[k];
-    for (int di = 0; di < M.edepth[k]; ++di) lists.add(-b[M.eoff[k] + di], X + size_t(path[di]) * ld);
+    const int* path = M.elim_path.data() + M.elim_path_offset[k];
+    for (int di = 0; di < M.elim_depth[k]; ++di) lists.add(-b[M.elim_row[k] + di], X + size_t(path[di]) * ld);
     lists.end_row();
   }
   auto sweeps = [&](auto collect) {
-    const T* c = w.gc;
-    const T* const* p = w.gp;
+    const T* c = w.lists.coefficient;
+    const T* const* p = w.lists.source;
     for (int r = 0; r < 2 * M.nd; ++r) {
-      int count = w.gn[r], i = r < M.nd ? M.nd - 1 - r : r - M.nd;
-      if (count || r >= M.nd) collect(X + size_t(i) * ld, c, p, count, r < M.nd ? T(1.0) : w.inv[i]);
+      int count = w.lists.count[r], i = r < M.nd ? M.nd - 1 - r : r - M.nd;
+      if (count || r >= M.nd) collect(X + size_t(i) * ld, c, p, count, r < M.nd ? T(1.0) : w.newton.inverse_pivot[i]);
       c += count;
       p += count;
     }
@@ -260,21 +260,21 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
 template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);
-  for (int i = 0; i < 128 * M.phi_slots; ++i) w.phi[i] = T(0.0);
+  for (int i = 0; i < 128 * M.phi_slots; ++i) w.newton.Phi[i] = T(0.0);
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    T *Phi = w.phi + 128 * J.phi, *Pht = Phi + 64;  // columns of Phi, columns of its transpose
+    T *Phi = w.newton.Phi + 128 * J.phi, *Pht = Phi + 64;  // columns of Phi, columns of its transpose
     int up = J.parent ? M.joints[J.parent - 1].phi : -1;
-    T *Up = w.phi + 128 * (up < 0 ? 0 : up), *Upt = Up + 64;
+    T *Up = w.newton.Phi + 128 * (up < 0 ? 0 : up), *Upt = Up + 64;
     bool same = up == J.phi;
-    if (J.q >= M.nd) {  // prescribed: nothing to eliminate
+    if (J.v >= M.nd) {  // prescribed: nothing to eliminate
       if (up >= 0 && !same) for (int i = 0; i < 128; ++i) Up[i] += Phi[i];
       continue;
     }
     Eight<T> U, W, P, c;
-    U.read(w.Q2j + 8 * j);
-    W.read(w.Q1j + 8 * j);
-    const T *P1 = w.P1j + 8 * j, *P2 = w.P2j + 8 * j;
+    U.read(w.gen.Q2j + 8 * j);
+    W.read(w.gen.Q1j + 8 * j);
+    const T *P1 = w.gen.P1j + 8 * j, *P2 = w.gen.P2j + 8 * j;
     if (!J.leaf)
       for (int m = 0; m < 8; ++m) {
         c.read(Phi + 8 * m);
@@ -283,17 +283,17 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
         W.add(P1[m], c);
       }
     P.read(P1);
-    T pu = P.dot(U), D = w.diag[J.q] + pu;
+    T pu = P.dot(U), D = w.newton.diagonal[J.v] + pu;
     T inv = T(1.0) / D;
-    T rel = fabs_(D) / (fabs_(pu) + fabs_(w.diag[J.q]) + T(1e-300));
+    T rel = fabs_(D) / (fabs_(pu) + fabs_(w.newton.diagonal[J.v]) + T(1e-300));
     worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
     worst = select(lt(fabs_(D), T(1e-250)), T(0.0), worst);
     T u8[8], w8[8];
     U.write(u8);
     W.write(w8);
-    U.write(w.U + 8 * j);
-    for (int l = 0; l < 8; ++l) w.Wv[8 * j + l] = w8[l] * inv;
-    w.D[j] = inv;
+    U.write(w.newton.U + 8 * j);
+    for (int l = 0; l < 8; ++l) w.newton.W[8 * j + l] = w8[l] * inv;
+    w.newton.inverse_D[j] = inv;
     if (up < 0) continue;
     for (int m = 0; m < 8; ++m) {
       T wm = -(w8[m] * inv), um = -(u8[m] * inv);
@@ -313,37 +313,37 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
 // one right-hand side b (stride ld), in place (10.1, 10.2)
 template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < 8 * (M.nm + 1); ++i) w.phiv[i] = T(0.0);
+  for (int i = 0; i < 8 * (M.nm + 1); ++i) w.newton.phi[i] = T(0.0);
   Eight<T> a, c;
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    T* up = w.phiv + 8 * J.parent;
+    T* up = w.newton.phi + 8 * J.parent;
     Eight<T> phi;
-    phi.read(w.phiv + 8 * (j + 1));
-    if (J.q < M.nd) {
-      a.read(w.P1j + 8 * j);
-      T z = (b[size_t(J.q) * ld] - a.dot(phi)) * w.D[j];
-      w.z[j] = z;
-      c.read(w.U + 8 * j);
+    phi.read(w.newton.phi + 8 * (j + 1));
+    if (J.v < M.nd) {
+      a.read(w.gen.P1j + 8 * j);
+      T z = (b[size_t(J.v) * ld] - a.dot(phi)) * w.newton.inverse_D[j];
+      w.newton.z[j] = z;
+      c.read(w.newton.U + 8 * j);
       phi.add(z, c);
     }
     c.read(up);
     c.add(T(1.0), phi);
     c.write(up);
   }
-  for (int l = 0; l < 8; ++l) w.phiv[l] = T(0.0);  // now xi by pose index
+  for (int l = 0; l < 8; ++l) w.newton.phi[l] = T(0.0);  // now xi by pose index
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
     Eight<T> xi;
-    xi.read(w.phiv + 8 * J.parent);
-    if (J.q < M.nd) {
-      a.read(w.Wv + 8 * j);
-      T y = w.z[j] - a.dot(xi);
-      b[size_t(J.q) * ld] = y;
-      c.read(w.P2j + 8 * j);
+    xi.read(w.newton.phi + 8 * J.parent);
+    if (J.v < M.nd) {
+      a.read(w.newton.W + 8 * j);
+      T y = w.newton.z[j] - a.dot(xi);
+      b[size_t(J.v) * ld] = y;
+      c.read(w.gen.P2j + 8 * j);
       xi.add(y, c);
     }
-    xi.write(w.phiv + 8 * (j + 1));
+    xi.write(w.newton.phi + 8 * (j + 1));
   }
 }
 

@@ -8,33 +8,33 @@ namespace DALEMBERT_ARCH {
 // Reference point near the mechanism: an affine function of the base's sliding joints at q, constant during a step (KERNELS 15.1)
 template <class T> DAL_INLINE void set_reference(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
-  w.ref = vec3<T>(M.ref0);
-  for (size_t i = 0; i < M.ref_q.size(); ++i) w.ref += vec3<T>(M.ref_axis.data() + 3 * i) * q[M.ref_q[i]];
+  w.kin.reference = vec3<T>(M.ref0);
+  for (size_t i = 0; i < M.ref_q.size(); ++i) w.kin.reference += vec3<T>(M.ref_axis.data() + 3 * i) * q[M.ref_q[i]];
 }
 
 template <class T> DAL_INLINE void place_root(const Work<T>& w, const Poses<T>& P) {
   const double* g = w.M->Rg;
   for (int k = 0; k < 3; ++k) P.R[0].c[k] = vec3<T>(g + 3 * k);
-  P.p[0] = -mul(P.R[0], w.ref);
+  P.p[0] = -mul(P.R[0], w.kin.reference);
 }
 
 template <class T> DAL_INLINE void place_joint(const Joint& J, int pose, const T& q, const T& s, const T& c, const Poses<T>& P, int parent_rot) {
   const M3<T>& Rp = P.R[parent_rot];
   V3<T> p = P.p[J.parent];
   if (J.shifted) p += mul(Rp, vec3<T>(J.p0));
-  if (J.kind < 3) {  // prismatic
+  if (!J.turns()) {  // prismatic
     V3<T> a;
     if (J.turned) {
       P.R[pose] = mul_const(Rp, J.R0);
-      a = P.R[pose].c[J.kind];
+      a = P.R[pose].c[J.axis()];
     } else {
-      a = Rp.c[J.kind];
+      a = Rp.c[J.axis()];
     }
     P.a[pose] = a;
     P.p[pose] = p + a * q;
     return;
   }
-  int k0 = J.kind - 3, k1 = (k0 + 1) % 3, k2 = (k0 + 2) % 3;
+  int k0 = J.axis(), k1 = (k0 + 1) % 3, k2 = (k0 + 2) % 3;
   M3<T> R = Rp;
   if (J.turned) R = mul_const(Rp, J.R0);
   V3<T> a = R.c[k0];
@@ -53,13 +53,13 @@ template <class T> DAL_INLINE int parent_rot(const ModelData& M, const Joint& J)
 template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
   const ModelData& M = *w.M;
   place_root(w, P);
-  int nr = int(M.rev.size());
-  for (int i = 0; i < nr; ++i) w.trig_x[i] = q[M.rev[i]];
-  sincos_array(w.trig_x, w.trig_s, w.trig_c, nr);
+  int nr = int(M.angles.size());
+  for (int i = 0; i < nr; ++i) w.kin.angle[i] = q[M.angles[i]];
+  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
   for (int j = 0; j < M.nj; ++j) {
     const Joint& J = M.joints[j];
     int t = J.slot < 0 ? 0 : J.slot;
-    place_joint(J, j + 1, q[J.q], w.trig_s[t], w.trig_c[t], P, parent_rot<T>(M, J));
+    place_joint(J, j + 1, q[J.q], w.kin.sine[t], w.kin.cosine[t], P, parent_rot<T>(M, J));
   }
 }
 
@@ -67,21 +67,21 @@ template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
 template <class T> void constraint_poses(Work<T>& w, const T* q, const Poses<T>& P) {
   const ModelData& M = *w.M;
   place_root(w, P);
-  int nr = int(M.crev.size());
-  for (int i = 0; i < nr; ++i) w.trig_x[i] = q[M.crev[i]];
-  sincos_array(w.trig_x, w.trig_s, w.trig_c, nr);
-  for (size_t i = 0; i < M.cjoints.size(); ++i) {
-    int j = M.cjoints[i];
+  int nr = int(M.constraint_angles.size());
+  for (int i = 0; i < nr; ++i) w.kin.angle[i] = q[M.constraint_angles[i]];
+  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
+  for (size_t i = 0; i < M.constraint_joints.size(); ++i) {
+    int j = M.constraint_joints[i];
     const Joint& J = M.joints[j];
-    int t = M.cslot[i] < 0 ? 0 : M.cslot[i];
-    place_joint(J, j + 1, q[J.q], w.trig_s[t], w.trig_c[t], P, parent_rot<T>(M, J));
+    int t = M.constraint_angle_slot[i] < 0 ? 0 : M.constraint_angle_slot[i];
+    place_joint(J, j + 1, q[J.q], w.kin.sine[t], w.kin.cosine[t], P, parent_rot<T>(M, J));
   }
 }
 
 // unit twist of a joint (about the reference point)
 template <class T> DAL_INLINE V6<T> joint_twist(const Joint& J, int pose, const Poses<T>& P) {
   const V3<T>& a = P.a[pose];
-  if (J.kind < 3) return {zero3<T>(), a};
+  if (!J.turns()) return {zero3<T>(), a};
   V3<T> l = cross(P.p[pose], a);
   if (J.pitch != 0.0) l += a * T(J.pitch);
   return {a, l};

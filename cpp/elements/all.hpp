@@ -2,8 +2,8 @@
 //
 // An element is one file here (named like its kind) and one class in src/dalembert/model/elements. Its file defines
 // a struct named like its kind, with static functions on its local variables (Element::n of them, see model.hpp)
-// that leave what they compute in the scratch of w: gradient w.lg (n), Hessian w.lh (n x n), third derivative along
-// delta w.lt (n x n). By family:
+// that leave what they compute in the scratch of w: gradient w.local.gradient (n), Hessian w.local.hessian (n x n), third derivative along
+// delta w.local.third (n x n). By family:
 //
 //   potential:  T value(w, e, q, P, order, delta)        V, and its derivatives up to `order` (0 is as 1)
 //   force:      void value(w, e, q, v, P, order, out)    F, and with order 1 its first derivatives: LocalForce
@@ -56,7 +56,7 @@ template <class F> DAL_INLINE auto as_constraint(const Element& e, F f) {
 }
 #undef DALEMBERT_X
 
-// order 0..3; results in w.lg, w.lh, w.lt; delta: local direction (order 3). Returns V.
+// order 0..3; results in w.local.gradient, w.local.hessian, w.local.third; delta: local direction (order 3). Returns V.
 template <class T> T potential(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta) {
   return as_potential(e, [&](auto kind) { return kind.value(w, e, q, P, order, delta); });
 }
@@ -74,7 +74,7 @@ void force_second(Work<T>& w, const Element& e, const T* q, const T* v, const Po
   as_force(e, [&](auto kind) { kind.second(w, e, q, v, P, mu, out); });
 }
 
-// order 1..3; results in w.lg, w.lh, w.lt; returns h. `size` receives the magnitude against which |h| is judged.
+// order 1..3; results in w.local.gradient, w.local.hessian, w.local.third; returns h. `size` receives the magnitude against which |h| is judged.
 template <class T>
 T constraint(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta, T* size) {
   return as_constraint(e, [&](auto kind) { return kind.value(w, e, q, P, order, delta, size); });

@@ -13,11 +13,11 @@ struct Cam : LocalConstraint<Cam> {
     const int* lq = M.local_q.data() + e.vars;
     T y[4], area;
     spline_at(M.splines[e.spline], q[lq[0]], y, area);
-    w.lg[0] = -y[1];
-    w.lg[1] = T(1.0);
-    for (int i = 0; i < 4; ++i) w.lh[i] = w.lt[i] = T(0.0);
-    w.lh[0] = -y[2];
-    if (order >= 3) w.lt[0] = -(y[3] * delta[0]);
+    w.local.gradient[0] = -y[1];
+    w.local.gradient[1] = T(1.0);
+    for (int i = 0; i < 4; ++i) w.local.hessian[i] = w.local.third[i] = T(0.0);
+    w.local.hessian[0] = -y[2];
+    if (order >= 3) w.local.third[0] = -(y[3] * delta[0]);
     *size = fabs_(y[0]) + fabs_(q[lq[1]]);
     return q[lq[1]] - y[0];
   }

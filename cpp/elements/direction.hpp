@@ -11,23 +11,23 @@ struct Direction : LocalConstraint<Direction> {
   template <class T>
   static T value(Work<T>& w, const Element& e, const T*, const Poses<T>& P, int order, const T* delta, T* size) {
     const ModelData& M = *w.M;
-    const unsigned char *anc = M.anc.data() + e.pair, *flag = M.path_flag.data() + e.vars;
+    const unsigned char *anc = M.ancestry.data() + e.pair, *flag = M.path_flag.data() + e.vars;
     int n = e.n;
     V3<T> d = site_first(w, e, P);
     V3<T> nv = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(e.par));
-    V3<T>*ni = w.ua, *dn = w.ub;
+    V3<T>*ni = w.local.vec_a, *dn = w.local.vec_b;
     for (int i = 0; i < n; ++i) {
-      ni[i] = flag[i] & 4 ? cross(w.wv[i], nv) : zero3<T>();
-      w.lg[i] = dot(ni[i], d) + dot(nv, w.di[i]);
+      ni[i] = flag[i] & 4 ? cross(w.local.axis[i], nv) : zero3<T>();
+      w.local.gradient[i] = dot(ni[i], d) + dot(nv, w.local.d_i[i]);
     }
     if (order >= 2) {
       site_second(w, e);
       for (int i = 0; i < n; ++i)
         for (int k = i; k < n; ++k) {
-          V3<T> nik = anc[i * n + k] && (flag[k] & 4) ? cross(w.wv[i], ni[k]) : zero3<T>();
-          T x = dot(nik, d) + dot(ni[i], w.di[k]) + dot(ni[k], w.di[i]) + dot(nv, w.dij[i * n + k]);
-          w.lh[i * n + k] = x;
-          w.lh[k * n + i] = x;
+          V3<T> nik = anc[i * n + k] && (flag[k] & 4) ? cross(w.local.axis[i], ni[k]) : zero3<T>();
+          T x = dot(nik, d) + dot(ni[i], w.local.d_i[k]) + dot(ni[k], w.local.d_i[i]) + dot(nv, w.local.d_ij[i * n + k]);
+          w.local.hessian[i * n + k] = x;
+          w.local.hessian[k * n + i] = x;
         }
     }
     if (order >= 3) {
@@ -35,18 +35,18 @@ struct Direction : LocalConstraint<Direction> {
       V3<T> dd = site_third(w, e, delta);
       V3<T> dnv = zero3<T>();
       for (int i = 0; i < n; ++i) dnv += ni[i] * delta[i];
-      for (int i = 0; i < n; ++i) dn[i] = flag[i] & 4 ? cross(w.dw[i], nv) + cross(w.wv[i], dnv) : zero3<T>();
+      for (int i = 0; i < n; ++i) dn[i] = flag[i] & 4 ? cross(w.local.d_axis[i], nv) + cross(w.local.axis[i], dnv) : zero3<T>();
       for (int i = 0; i < n; ++i)
         for (int k = i; k < n; ++k) {
           V3<T> nik = zero3<T>(), dnik = zero3<T>();
           if (anc[i * n + k] && (flag[k] & 4)) {
-            nik = cross(w.wv[i], ni[k]);
-            dnik = cross(w.dw[i], ni[k]) + cross(w.wv[i], dn[k]);
+            nik = cross(w.local.axis[i], ni[k]);
+            dnik = cross(w.local.d_axis[i], ni[k]) + cross(w.local.axis[i], dn[k]);
           }
-          T x = dot(dnik, d) + dot(nik, dd) + dot(dn[i], w.di[k]) + dot(ni[i], w.ddi[k]) + dot(dn[k], w.di[i]) +
-                dot(ni[k], w.ddi[i]) + dot(dnv, w.dij[i * n + k]) + dot(nv, w.ddij[i * n + k]);
-          w.lt[i * n + k] = x;
-          w.lt[k * n + i] = x;
+          T x = dot(dnik, d) + dot(nik, dd) + dot(dn[i], w.local.d_i[k]) + dot(ni[i], w.local.dd_i[k]) + dot(dn[k], w.local.d_i[i]) +
+                dot(ni[k], w.local.dd_i[i]) + dot(dnv, w.local.d_ij[i * n + k]) + dot(nv, w.local.dd_ij[i * n + k]);
+          w.local.third[i * n + k] = x;
+          w.local.third[k * n + i] = x;
         }
     }
     V3<T> pa = site_position(M, M.sites[e.site_a], P), pb = site_position(M, M.sites[e.site_b], P);

@@ -11,17 +11,17 @@ struct Distance : LocalConstraint<Distance> {
   static T value(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta, T* size) {
     int n = e.n, m = moving(e);
     T s = half_square(w, e, P, order, delta);
-    for (int i = 0; i < m; ++i) w.lg[i] = T(2.0) * w.lg[i];
+    for (int i = 0; i < m; ++i) w.local.gradient[i] = T(2.0) * w.local.gradient[i];
     for (int i = 0; order >= 2 && i < m; ++i)
-      for (int k = 0; k < m; ++k) w.lh[i * n + k] = T(2.0) * w.lh[i * n + k];
+      for (int k = 0; k < m; ++k) w.local.hessian[i * n + k] = T(2.0) * w.local.hessian[i * n + k];
     for (int i = 0; order >= 3 && i < m; ++i)
-      for (int k = 0; k < m; ++k) w.lt[i * n + k] = T(2.0) * w.lt[i * n + k];
+      for (int k = 0; k < m; ++k) w.local.third[i * n + k] = T(2.0) * w.local.third[i * n + k];
     T L = T(e.par[0]);
     if (e.length_var >= 0) {
       L = q[w.M->local_q[e.vars + m]];
-      w.lg[m] = T(-2.0) * L;
-      for (int i = 0; order >= 2 && i < n; ++i) w.lh[i * n + m] = w.lh[m * n + i] = T(i < m ? 0.0 : -2.0);
-      for (int i = 0; order >= 3 && i < n; ++i) w.lt[i * n + m] = w.lt[m * n + i] = T(0.0);
+      w.local.gradient[m] = T(-2.0) * L;
+      for (int i = 0; order >= 2 && i < n; ++i) w.local.hessian[i * n + m] = w.local.hessian[m * n + i] = T(i < m ? 0.0 : -2.0);
+      for (int i = 0; order >= 3 && i < n; ++i) w.local.third[i * n + m] = w.local.third[m * n + i] = T(0.0);
     }
     *size = T(2.0) * s + L * L;
     return T(2.0) * s - L * L;
@@ -39,9 +39,9 @@ struct Distance : LocalConstraint<Distance> {
     V3<T> d = site_first(w, e, P);
     V3<T> dd = square_third(w, e, d, delta, [&](int i, int k, T x) { add(i, k, T(2.0) * x); });
     if (!row) return;
-    const int* lq = w.M->local_q.data() + e.vars;
-    for (int i = 0, m = moving(e); i < m; ++i) row[lq[i]] += T(2.0) * (dot(dd, w.di[i]) + dot(d, w.ddi[i]));
-    if (e.length_var >= 0) row[lq[e.n - 1]] += T(-2.0) * delta[e.n - 1];
+    const int* lv = w.M->local_v.data() + e.vars;
+    for (int i = 0, m = moving(e); i < m; ++i) row[lv[i]] += T(2.0) * (dot(dd, w.local.d_i[i]) + dot(d, w.local.dd_i[i]));
+    if (e.length_var >= 0) row[lv[e.n - 1]] += T(-2.0) * delta[e.n - 1];
   }
 };
 

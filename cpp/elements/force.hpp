@@ -11,18 +11,18 @@ namespace DALEMBERT_ARCH {
 template <class T> struct LocalForce {
   T *f, *fq, *fv, *fu;
   int rows, nin;
-  const int* row_q;
+  const int* row_v;
   const int* inputs;
   int input_store[6];
 
   // rows are the local variables, no inputs, results in the scratch of w
   DAL_INLINE void start(Work<T>& w, const Element& e) {
     rows = e.n;
-    row_q = w.M->local_q.data() + e.vars;
+    row_v = w.M->local_v.data() + e.vars;
     nin = 0;
-    f = w.ld;
-    fq = w.lh;
-    fv = w.lt;
+    f = w.local.d;
+    fq = w.local.hessian;
+    fv = w.local.third;
     fu = nullptr;
   }
 };

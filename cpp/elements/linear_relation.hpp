@@ -19,9 +19,9 @@ struct LinearRelation : LocalConstraint<LinearRelation> {
       T t = T(k[i]) * q[lq[i]];
       h += t;
       sz += fabs_(t);
-      w.lg[i] = T(k[i]);
+      w.local.gradient[i] = T(k[i]);
     }
-    for (int i = 0; order >= 2 && i < n * n; ++i) w.lh[i] = w.lt[i] = T(0.0);
+    for (int i = 0; order >= 2 && i < n * n; ++i) w.local.hessian[i] = w.local.third[i] = T(0.0);
     *size = sz;
     return h;
   }

@@ -7,7 +7,7 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 template <class T> DAL_INLINE V3<T> point_velocity(const Joint& J, const V3<T>& a, const V3<T>& pj, const V3<T>& p) {
-  if (J.kind < 3) return a;
+  if (!J.turns()) return a;
   V3<T> u = cross(a, p - pj);
   if (J.pitch != 0.0) u += a * T(J.pitch);
   return u;
@@ -16,7 +16,7 @@ template <class T> DAL_INLINE V3<T> point_velocity(const Joint& J, const V3<T>& 
 // number of local variables that move a joint (a variable length comes last and moves none)
 DAL_INLINE int moving(const Element& e) { return e.length_var >= 0 ? e.n - 1 : e.n; }
 
-// d and d_i into w.di, axes into w.wv
+// d and d_i into w.local.d_i, axes into w.local.axis
 template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, const Poses<T>& P) {
   const ModelData& M = *w.M;
   V3<T> pa = site_position(M, M.sites[e.site_a], P);
@@ -29,19 +29,19 @@ template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, con
     V3<T> u = zero3<T>();
     if (flag[i] & 1) u += point_velocity(J, a, pj, pa);
     if (flag[i] & 2) u -= point_velocity(J, a, pj, pb);
-    w.di[i] = u;
-    w.wv[i] = J.kind < 3 ? zero3<T>() : a;
+    w.local.d_i[i] = u;
+    w.local.axis[i] = !J.turns() ? zero3<T>() : a;
   }
   return pa - pb;
 }
 
 // Local variables are ordered so that ancestors come first: only i <= k is stored, and i < k can only mean "i above k".
-// d_ik into w.dij, i <= k
+// d_ik into w.local.d_ij, i <= k
 template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
-  const unsigned char* anc = w.M->anc.data() + e.pair;
+  const unsigned char* anc = w.M->ancestry.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i)
-    for (int k = i; k < m; ++k) w.dij[i * n + k] = anc[i * n + k] ? cross(w.wv[i], w.di[k]) : zero3<T>();
+    for (int k = i; k < m; ++k) w.local.d_ij[i * n + k] = anc[i * n + k] ? cross(w.local.axis[i], w.local.d_i[k]) : zero3<T>();
 }
 
 // the nearest local variable above i, -1 if none
@@ -52,51 +52,51 @@ DAL_INLINE int local_parent(const unsigned char* anc, int n, int i) {
 }
 
 // true if local variable i turns its joint (sliding joints have no axis of rotation)
-DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) { return M.joints[M.local_joint[e.vars + i] - 1].kind >= 3; }
+DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) { return M.joints[M.local_joint[e.vars + i] - 1].turns(); }
 
-// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.om; dw_i = Om_i x w_i,
-// into w.dw
+// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.local.turn; dw_i = Om_i x w_i,
+// into w.local.d_axis
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
-  const unsigned char* anc = w.M->anc.data() + e.pair;
+  const unsigned char* anc = w.M->ancestry.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i) {
     int up = local_parent(anc, n, i);
-    V3<T> om = up >= 0 ? w.om[up] : zero3<T>();
+    V3<T> om = up >= 0 ? w.local.turn[up] : zero3<T>();
     bool turn = turns(*w.M, e, i);
-    w.dw[i] = turn ? cross(om, w.wv[i]) : zero3<T>();  // w_i x w_i = 0
-    w.om[i] = turn ? om + w.wv[i] * delta[i] : om;
+    w.local.d_axis[i] = turn ? cross(om, w.local.axis[i]) : zero3<T>();  // w_i x w_i = 0
+    w.local.turn[i] = turn ? om + w.local.axis[i] * delta[i] : om;
   }
 }
 
-// along delta: dd (returned), d_i' into w.ddi, d_ik' into w.ddij; after site_second and axes_along
+// along delta: dd (returned), d_i' into w.local.dd_i, d_ik' into w.local.dd_ij; after site_second and axes_along
 template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, const T* delta) {
-  const unsigned char* anc = w.M->anc.data() + e.pair;
+  const unsigned char* anc = w.M->ancestry.data() + e.pair;
   int m = moving(e), n = e.n;
   V3<T> dd = zero3<T>();
   for (int i = 0; i < m; ++i) {
-    dd += w.di[i] * delta[i];
+    dd += w.local.d_i[i] * delta[i];
     V3<T> s = zero3<T>();
-    for (int k = 0; k < i; ++k) s += w.dij[k * n + i] * delta[k];
-    for (int k = i; k < m; ++k) s += w.dij[i * n + k] * delta[k];
-    w.ddi[i] = s;
+    for (int k = 0; k < i; ++k) s += w.local.d_ij[k * n + i] * delta[k];
+    for (int k = i; k < m; ++k) s += w.local.d_ij[i * n + k] * delta[k];
+    w.local.dd_i[i] = s;
   }
   for (int i = 0; i < m; ++i)
     for (int k = i; k < m; ++k)
-      w.ddij[i * n + k] = anc[i * n + k] ? cross(w.dw[i], w.di[k]) + cross(w.wv[i], w.ddi[k]) : zero3<T>();
+      w.local.dd_ij[i * n + k] = anc[i * n + k] ? cross(w.local.d_axis[i], w.local.d_i[k]) + cross(w.local.axis[i], w.local.dd_i[k]) : zero3<T>();
   return dd;
 }
 
 // Half squared distance s = d.d / 2 (KERNELS 8.3). For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i
 // = d_i + d x w_i; unrelated pairs have d_i.d_k. The third derivative is the product rule on that, with d_i' = Om_i
 // x d_i + w_i x (sum of d_k delta_k below i). Rows of pairs are computed for all k at once from d_k (and d_k') by
-// component: w.soa holds six arrays of w.soa_stride entries.
+// component: w.local.by_component holds six arrays of w.local.stride entries.
 template <class T> DAL_INLINE void by_component(Work<T>& w, const V3<T>* d, int m, int first) {
-  T *x = w.soa + first * w.soa_stride, *y = x + w.soa_stride, *z = y + w.soa_stride;
+  T *x = w.local.by_component + first * w.local.stride, *y = x + w.local.stride, *z = y + w.local.stride;
   for (int k = 0; k < m; ++k) { x[k] = d[k].x; y[k] = d[k].y; z[k] = d[k].z; }
 }
 // out[k] (+)= e . d_k for k from .. m (rounded down and up to whole vectors)
 template <bool ADD, class T> DAL_INLINE void row_of_dots(const Work<T>& w, T* out, const V3<T>& e, int first, int from, int m) {
-  const T *x = w.soa + first * w.soa_stride, *y = x + w.soa_stride, *z = y + w.soa_stride;
+  const T *x = w.local.by_component + first * w.local.stride, *y = x + w.local.stride, *z = y + w.local.stride;
   if constexpr (std::is_same_v<T, double>) {
     Vec ex = splat(e.x), ey = splat(e.y), ez = splat(e.z);
     for (int k = from / kWidth * kWidth; k < m; k += kWidth) {
@@ -119,40 +119,40 @@ DAL_INLINE int below_in_row(const unsigned char* anc, int i, int m) {
 // put(i, k, s_ik) for all i <= k; after site_first, which returned d
 template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const Element& e, const V3<T>& d, Put put) {
   int m = moving(e), n = e.n;
-  T *above = w.soa + 6 * w.soa_stride, *other = above + w.soa_stride;
-  by_component(w, w.di, m, 0);
+  T *above = w.local.by_component + 6 * w.local.stride, *other = above + w.local.stride;
+  by_component(w, w.local.d_i, m, 0);
   for (int i = 0; i < m; ++i) {
-    const unsigned char* anc = w.M->anc.data() + e.pair + i * n;
+    const unsigned char* anc = w.M->ancestry.data() + e.pair + i * n;
     int run = below_in_row(anc, i, m);
-    row_of_dots<false>(w, above, turns(*w.M, e, i) ? w.di[i] + cross(d, w.wv[i]) : w.di[i], 0, i, m);
+    row_of_dots<false>(w, above, turns(*w.M, e, i) ? w.local.d_i[i] + cross(d, w.local.axis[i]) : w.local.d_i[i], 0, i, m);
     put(i, i, above[i]);
     for (int k = i + 1; k < run; ++k) put(i, k, above[k]);
     if (run == m) continue;
-    row_of_dots<false>(w, other, w.di[i], 0, run, m);
+    row_of_dots<false>(w, other, w.local.d_i[i], 0, run, m);
     for (int k = run; k < m; ++k) put(i, k, anc[k] ? above[k] : other[k]);
   }
 }
-// put(i, k, s_ik along delta) for all i <= k; d_i' stays in w.ddi; returns d'
+// put(i, k, s_ik along delta) for all i <= k; d_i' stays in w.local.dd_i; returns d'
 template <class T, class Put> DAL_INLINE V3<T> square_third(Work<T>& w, const Element& e, const V3<T>& d, const T* delta, Put put) {
   int m = moving(e), n = e.n;
-  const unsigned char* anc = w.M->anc.data() + e.pair;
-  T *above = w.soa + 6 * w.soa_stride, *other = above + w.soa_stride;
-  axes_along(w, e, delta);  // w.om, w.dw
+  const unsigned char* anc = w.M->ancestry.data() + e.pair;
+  T *above = w.local.by_component + 6 * w.local.stride, *other = above + w.local.stride;
+  axes_along(w, e, delta);  // w.local.turn, w.local.d_axis
   V3<T> dd = zero3<T>();
-  for (int i = 0; i < m; ++i) { dd += w.di[i] * delta[i]; w.ua[i] = zero3<T>(); }
-  for (int i = m - 1; i >= 0; --i) {  // w.ua: sum of d_k delta_k below i
+  for (int i = 0; i < m; ++i) { dd += w.local.d_i[i] * delta[i]; w.local.vec_a[i] = zero3<T>(); }
+  for (int i = m - 1; i >= 0; --i) {  // w.local.vec_a: sum of d_k delta_k below i
     int up = local_parent(anc, n, i);
-    if (up >= 0) w.ua[up] += w.ua[i] + w.di[i] * delta[i];
-    w.ddi[i] = cross(w.om[i], w.di[i]);
-    if (turns(*w.M, e, i)) w.ddi[i] += cross(w.wv[i], w.ua[i]);
+    if (up >= 0) w.local.vec_a[up] += w.local.vec_a[i] + w.local.d_i[i] * delta[i];
+    w.local.dd_i[i] = cross(w.local.turn[i], w.local.d_i[i]);
+    if (turns(*w.M, e, i)) w.local.dd_i[i] += cross(w.local.axis[i], w.local.vec_a[i]);
   }
-  by_component(w, w.di, m, 0);
-  by_component(w, w.ddi, m, 3);
+  by_component(w, w.local.d_i, m, 0);
+  by_component(w, w.local.dd_i, m, 3);
   for (int i = 0; i < m; ++i) {
-    V3<T> a = w.di[i], b = w.ddi[i], ea = a, eb = b;
+    V3<T> a = w.local.d_i[i], b = w.local.dd_i[i], ea = a, eb = b;
     if (turns(*w.M, e, i)) {
-      ea += cross(d, w.wv[i]);
-      eb += cross(dd, w.wv[i]) + cross(d, w.dw[i]);
+      ea += cross(d, w.local.axis[i]);
+      eb += cross(dd, w.local.axis[i]) + cross(d, w.local.d_axis[i]);
     }
     row_of_dots<false>(w, above, eb, 0, i, m);
     row_of_dots<true>(w, above, ea, 3, i, m);
@@ -166,34 +166,34 @@ template <class T, class Put> DAL_INLINE V3<T> square_third(Work<T>& w, const El
   }
   return dd;
 }
-// order 1: w.lg = s_i; 2: w.lh = s_ik; 3: w.lt = s_ik along delta
+// order 1: w.local.gradient = s_i; 2: w.local.hessian = s_ik; 3: w.local.third = s_ik along delta
 template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
   int m = moving(e), n = e.n;
   V3<T> d = site_first(w, e, P);
-  for (int i = 0; i < m; ++i) w.lg[i] = dot(d, w.di[i]);
-  if (order >= 2) square_hessian(w, e, d, [&](int i, int k, T x) { w.lh[i * n + k] = w.lh[k * n + i] = x; });
-  if (order >= 3) square_third(w, e, d, delta, [&](int i, int k, T x) { w.lt[i * n + k] = w.lt[k * n + i] = x; });
+  for (int i = 0; i < m; ++i) w.local.gradient[i] = dot(d, w.local.d_i[i]);
+  if (order >= 2) square_hessian(w, e, d, [&](int i, int k, T x) { w.local.hessian[i * n + k] = w.local.hessian[k * n + i] = x; });
+  if (order >= 3) square_third(w, e, d, delta, [&](int i, int k, T x) { w.local.third[i * n + k] = w.local.third[k * n + i] = x; });
   return T(0.5) * dot(d, d);
 }
 
-// Turns derivatives of s into those of a function phi(s) with phi', phi'', phi''' (in place: w.lg, w.lh, w.lt)
+// Turns derivatives of s into those of a function phi(s) with phi', phi'', phi''' (in place: w.local.gradient, w.local.hessian, w.local.third)
 template <class T> DAL_INLINE void chain_rule(Work<T>& w, int m, int n, int order, T f1, T f2, T f3, const T* delta) {
   if (order >= 3) {
     T ds = T(0.0);
-    for (int i = 0; i < m; ++i) ds += w.lg[i] * delta[i];
+    for (int i = 0; i < m; ++i) ds += w.local.gradient[i] * delta[i];
     for (int i = 0; i < m; ++i) {
       T t = T(0.0);
-      for (int k = 0; k < m; ++k) t += w.lh[i * n + k] * delta[k];
-      w.la[i] = t;
+      for (int k = 0; k < m; ++k) t += w.local.hessian[i * n + k] * delta[k];
+      w.local.a[i] = t;
     }
     for (int i = 0; i < m; ++i)
       for (int k = 0; k < m; ++k)
-        w.lt[i * n + k] = f3 * ds * w.lg[i] * w.lg[k] + f2 * (w.la[i] * w.lg[k] + w.lg[i] * w.la[k] + ds * w.lh[i * n + k]) + f1 * w.lt[i * n + k];
+        w.local.third[i * n + k] = f3 * ds * w.local.gradient[i] * w.local.gradient[k] + f2 * (w.local.a[i] * w.local.gradient[k] + w.local.gradient[i] * w.local.a[k] + ds * w.local.hessian[i * n + k]) + f1 * w.local.third[i * n + k];
   }
   if (order >= 2)
     for (int i = 0; i < m; ++i)
-      for (int k = 0; k < m; ++k) w.lh[i * n + k] = f2 * w.lg[i] * w.lg[k] + f1 * w.lh[i * n + k];
-  for (int i = 0; i < m; ++i) w.lg[i] = f1 * w.lg[i];
+      for (int k = 0; k < m; ++k) w.local.hessian[i * n + k] = f2 * w.local.gradient[i] * w.local.gradient[k] + f1 * w.local.hessian[i * n + k];
+  for (int i = 0; i < m; ++i) w.local.gradient[i] = f1 * w.local.gradient[i];
 }
 
 }  // namespace DALEMBERT_ARCH

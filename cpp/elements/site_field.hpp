@@ -11,19 +11,19 @@ struct SiteField {
     int n = e.n;
     V3<T> f = mul(P.R[0], vec3<T>(e.par));
     V3<T> p = site_first(w, e, P);
-    for (int i = 0; i < n; ++i) w.lg[i] = -dot(f, w.di[i]);
+    for (int i = 0; i < n; ++i) w.local.gradient[i] = -dot(f, w.local.d_i[i]);
     if (order >= 2) {
       site_second(w, e);
       for (int i = 0; i < n; ++i)
-        for (int k = i; k < n; ++k) w.lh[i * n + k] = w.lh[k * n + i] = -dot(f, w.dij[i * n + k]);
+        for (int k = i; k < n; ++k) w.local.hessian[i * n + k] = w.local.hessian[k * n + i] = -dot(f, w.local.d_ij[i * n + k]);
     }
     if (order >= 3) {
       axes_along(w, e, delta);
       site_third(w, e, delta);
       for (int i = 0; i < n; ++i)
-        for (int k = i; k < n; ++k) w.lt[i * n + k] = w.lt[k * n + i] = -dot(f, w.ddij[i * n + k]);
+        for (int k = i; k < n; ++k) w.local.third[i * n + k] = w.local.third[k * n + i] = -dot(f, w.local.dd_ij[i * n + k]);
     }
-    return -(dot(f, p) + dot(vec3<T>(e.par), w.ref));
+    return -(dot(f, p) + dot(vec3<T>(e.par), w.kin.reference));
   }
 };
 

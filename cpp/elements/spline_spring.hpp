@@ -11,9 +11,9 @@ struct SplineSpring {
     const ModelData& M = *w.M;
     T a = T(e.par[0]), y[4], area;
     spline_at(M.splines[e.spline], a * q[M.local_q[e.vars]] + T(e.par[1]), y, area);
-    w.lg[0] = -y[0];
-    w.lh[0] = -(a * y[1]);
-    if (order >= 3) w.lt[0] = -(a * a * y[2] * delta[0]);
+    w.local.gradient[0] = -y[0];
+    w.local.hessian[0] = -(a * y[1]);
+    if (order >= 3) w.local.third[0] = -(a * a * y[2] * delta[0]);
     return -(area / a);
   }
 };

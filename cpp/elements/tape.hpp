@@ -127,41 +127,41 @@ template <class T> void run_tape(const Tape& t, const T* in, T* w, T* out) {
   }
 }
 
-// potential or constraint: value, gradient (w.lg), Hessian (w.lh), third derivative along delta (w.lt)
+// potential or constraint: value, gradient (w.local.gradient), Hessian (w.local.hessian), third derivative along delta (w.local.third)
 template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int order, const T* delta) {
   const ModelData& M = *w.M;
   const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
-  for (int i = 0; i < n; ++i) w.tape_in[i] = q[lq[i]];
+  for (int i = 0; i < n; ++i) w.local.tape_in[i] = q[lq[i]];
   const Tape& t = M.tapes[e.tape[order >= 2 ? 1 : 0]];
-  run_tape(t, w.tape_in, w.tape_w, w.tape_out);
-  T value = w.tape_out[0];
-  for (int i = 0; i < n; ++i) w.lg[i] = w.tape_out[1 + i];
-  if (order >= 2) for (int i = 0; i < n * n; ++i) w.lh[i] = w.tape_out[1 + n + i];
+  run_tape(t, w.local.tape_in, w.local.tape_work, w.local.tape_out);
+  T value = w.local.tape_out[0];
+  for (int i = 0; i < n; ++i) w.local.gradient[i] = w.local.tape_out[1 + i];
+  if (order >= 2) for (int i = 0; i < n * n; ++i) w.local.hessian[i] = w.local.tape_out[1 + n + i];
   if (order >= 3) {
-    for (int i = 0; i < n; ++i) w.tape_in[n + i] = delta[i];
-    run_tape(M.tapes[e.tape[2]], w.tape_in, w.tape_w, w.tape_out);
-    for (int i = 0; i < n * n; ++i) w.lt[i] = w.tape_out[i];
+    for (int i = 0; i < n; ++i) w.local.tape_in[n + i] = delta[i];
+    run_tape(M.tapes[e.tape[2]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
+    for (int i = 0; i < n * n; ++i) w.local.third[i] = w.local.tape_out[i];
   }
   return value;
 }
 
 template <class T> DAL_INLINE void tape_force_inputs(Work<T>& w, const Element& e, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  const int* lq = M.local_q.data() + e.vars;
+  const int *lq = M.local_q.data() + e.vars, *lv = M.local_v.data() + e.vars;
   int n = e.n;
-  for (int i = 0; i < n; ++i) { w.tape_in[i] = q[lq[i]]; w.tape_in[n + i] = v[lq[i]]; }
-  for (int i = 0; i < e.nin; ++i) w.tape_in[2 * n + i] = w.u[M.tape_inputs[e.in0 + i]];
+  for (int i = 0; i < n; ++i) { w.local.tape_in[i] = q[lq[i]]; w.local.tape_in[n + i] = v[lv[i]]; }
+  for (int i = 0; i < e.nin; ++i) w.local.tape_in[2 * n + i] = w.step.u[M.tape_inputs[e.in0 + i]];
 }
 template <class T> void tape_force(Work<T>& w, const Element& e, const T* q, const T* v, int order) {
   tape_force_inputs(w, e, q, v);
-  run_tape(w.M->tapes[e.tape[order >= 1 ? 1 : 0]], w.tape_in, w.tape_w, w.tape_out);
+  run_tape(w.M->tapes[e.tape[order >= 1 ? 1 : 0]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
 }
 template <class T> const T* tape_force_second(Work<T>& w, const Element& e, const T* q, const T* v, const T* mu) {
   tape_force_inputs(w, e, q, v);
-  for (int i = 0; i < e.nrow; ++i) w.tape_in[2 * e.n + e.nin + i] = mu[w.M->local_q[e.rows + i]];
-  run_tape(w.M->tapes[e.tape[2]], w.tape_in, w.tape_w, w.tape_out);
-  return w.tape_out;
+  for (int i = 0; i < e.nrow; ++i) w.local.tape_in[2 * e.n + e.nin + i] = mu[w.M->local_v[e.rows + i]];
+  run_tape(w.M->tapes[e.tape[2]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
+  return w.local.tape_out;
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -14,8 +14,8 @@ struct TapeForce {
     int n = e.n;
     tape_force(w, e, q, v, order);
     out.rows = e.nrow;
-    out.row_q = M.local_q.data() + e.rows;
-    out.f = w.tape_out;
+    out.row_v = M.local_v.data() + e.rows;
+    out.f = w.local.tape_out;
     out.fq = out.f + e.nrow;
     out.fv = out.fq + e.nrow * n;
     out.fu = out.fv + e.nrow * n;

@@ -42,8 +42,8 @@ DAL_INLINE void wrench_rows(Work<T>& w, const Element& e, const Poses<T>& P, con
         if (i < k) x = dot(crossm(Si, joint_twist(M.joints[lj[k] - 1], lj[k], P)), W);
       } else if (axes == 1) {
         int a = i < k ? i : k, b = i < k ? k : i;
-        x = dot(W.v, cross(w.wv[a], w.di[b]));
-        if (k < i) x += dot(tw, cross(w.wv[k], w.wv[i]));
+        x = dot(W.v, cross(w.local.axis[a], w.local.d_i[b]));
+        if (k < i) x += dot(tw, cross(w.local.axis[k], w.local.axis[i]));
       } else if (k < i) {
         x = dot(crossm(joint_twist(M.joints[lj[k] - 1], lj[k], P), Si), W);
       }
@@ -54,7 +54,7 @@ DAL_INLINE void wrench_rows(Work<T>& w, const Element& e, const Poses<T>& P, con
 
 template <class T> DAL_INLINE void wrench_components(const Work<T>& w, const Element& e, V3<T>& f, V3<T>& t) {
   T x[6];
-  for (int c = 0; c < 6; ++c) x[c] = e.input[c] >= 0 ? w.u[e.input[c]] : T(e.par[c]);
+  for (int c = 0; c < 6; ++c) x[c] = e.input[c] >= 0 ? w.step.u[e.input[c]] : T(e.par[c]);
   f = {x[0], x[1], x[2]};
   t = {x[3], x[4], x[5]};
 }
@@ -77,7 +77,7 @@ struct Wrench {
     wrench_rows(w, e, P, f, t, out.f, order >= 1 ? out.fq : (T*)nullptr);
     if (order >= 1) {
       for (int i = 0; i < n * n; ++i) out.fv[i] = T(0.0);
-      out.fu = (T*)w.dij;  // n x 6 scratch (dij is free here)
+      out.fu = w.local.by_input;
       for (int c = 0; c < 6; ++c)
         if (e.input[c] >= 0) out.input_store[out.nin++] = e.input[c];
       int col = 0;
@@ -97,10 +97,10 @@ struct Wrench {
   static void second(Work<T>& w, const Element& e, const T*, const T*, const Poses<T>& P, const T* mu_all,
                      LocalForce2<T>& out) {
     const ModelData& M = *w.M;
-    const int *lq = M.local_q.data() + e.vars, *lj = M.local_joint.data() + e.vars;
+    const int *lv = M.local_v.data() + e.vars, *lj = M.local_joint.data() + e.vars;
     int n = e.n;
-    T* mu = w.lc;
-    for (int i = 0; i < n; ++i) mu[i] = mu_all[lq[i]];
+    T* mu = w.local.c;
+    for (int i = 0; i < n; ++i) mu[i] = mu_all[lv[i]];
     for (int i = 0; i < 3 * n * n; ++i) out.qq[i] = T(0.0);
     V3<T> f, t;
     wrench_components(w, e, f, t);
@@ -125,10 +125,10 @@ struct Wrench {
       V3<T> tw = mul(P.R[0], t);
       for (int k = n - 1; k >= 0; --k) {
         V3<T> sum = zero3<T>();
-        for (int i = k + 1; i < n; ++i) sum += w.wv[i] * mu[i];
-        V3<T> X = cross(w.wv[k], sum);
+        for (int i = k + 1; i < n; ++i) sum += w.local.axis[i] * mu[i];
+        V3<T> X = cross(w.local.axis[k], sum);
         for (int l = 0; l <= k; ++l) {
-          T x = dot(W.v, w.ddij[l * n + k]) + dot(tw, cross(w.wv[l], X));
+          T x = dot(W.v, w.local.dd_ij[l * n + k]) + dot(tw, cross(w.local.axis[l], X));
           out.qq[l * n + k] = x;
           out.qq[k * n + l] = x;
         }
@@ -154,10 +154,10 @@ struct Wrench {
     for (int c = 0; c < 6; ++c) {
       if (e.input[c] < 0) continue;
       unit_component(c, f, t);
-      wrench_rows(w, e, P, f, t, w.ld, w.lt);
+      wrench_rows(w, e, P, f, t, w.local.d, w.local.third);
       for (int k = 0; k < n; ++k) {
         T x = T(0.0);
-        for (int i = 0; i < n; ++i) x += mu[i] * w.lt[i * n + k];
+        for (int i = 0; i < n; ++i) x += mu[i] * w.local.third[i * n + k];
         out.qu[k * out.nin + col] = x;
       }
       ++col;

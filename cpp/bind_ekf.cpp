@@ -1,29 +1,16 @@
-// dalembert._core.ekf: checks sizes, starts threads, calls the kernel; computes nothing. Included by bindings.cpp after its Core, which
-// gives model() and table(); Options as in kernels.hpp.
-#pragma once
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-
+// dalembert._core.ekf: checks sizes, starts threads, calls the kernel; computes nothing.
 #include <atomic>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <string>
-#include <new>
 #include <system_error>
 #include <thread>
-#include <vector>
-
+#include "core.hpp"
 #include "ekf_problem.hpp"
-#include "kernels.hpp"
 
 namespace dalembert {
 
-template <class Core> void bind_ekf(nanobind::module_& m) {
-  namespace nb = nanobind;
+void bind_ekf(nb::module_& m) {
   using namespace nb::literals;
-  using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
   m.def(
       "ekf",
       [](Core& core, const Options& o, bool euler, bool nominal, const Array& dt, const Array& X, const Array& U, const Array& start, const Array& Z,
@@ -38,6 +25,7 @@ template <class Core> void bind_ekf(nanobind::module_& m) {
           return a.data();
         };
         if (nx == 0) throw nb::value_error("the model has no variables");
+        if (!M.flat) throw nb::value_error("batches of filters in the core are for models without balls");
         const std::size_t nz = C.size() / nx, trials = start.size() / nx;
         if (nz == 0 || nz > 64) throw nb::value_error("between 1 and 64 measured entries are needed");
         EkfProblem e;
