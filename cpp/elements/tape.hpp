@@ -1,4 +1,4 @@
-// Interpreter of user elements: straight-line programs made by model/user.py from CasADi expressions.
+// Interpreter of user elements: straight-line programs made by model/tape.py from CasADi expressions.
 #pragma once
 #include "../work.hpp"
 

@@ -343,6 +343,9 @@ from .model import (
     Spline as Spline,
 )
 from .model import (
+    TorsionSpring as TorsionSpring,
+)
+from .model import (
     Visual as Visual,
 )
 from .model import (

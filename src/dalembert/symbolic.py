@@ -7,16 +7,16 @@ compiled core is checked against.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import ModelError
-from .model import elements as el
-from .model.frames import Kinematic
 
 if TYPE_CHECKING:
     from .model.model import Model
     from .model.spline import Spline
+    from .model.tape import Tape
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Symbolic:
         import casadi as ca
 
         self.model = model
+        self.ca = ca  # for the definitions of elements
         self.q = _symbols(ca, model.variables, "{}")
         self.v = _symbols(ca, model.variables, "d{}")
         self.u = _symbols(ca, model.inputs, "{}")
-        self._ca = ca
         self._places = {0: _Place(ca.SX(ca.DM.eye(3)), ca.SX.zeros(3), ca.SX.zeros(3), (-1, ca.SX(0)))}
         self._kept: dict[str, Any] = {}
 
@@ -81,7 +81,7 @@ class Symbolic:
 
     def pose(self, frame: str | int) -> Any:
         """World transform of a frame (name, or index in `Model.frame_entries`), 4x4."""
-        ca = self._ca
+        ca = self.ca
         rotation, position = self._pose(frame)
         return ca.vertcat(ca.horzcat(rotation, position), ca.SX(ca.DM([[0, 0, 0, 1]])))
 
@@ -103,7 +103,7 @@ class Symbolic:
 
     def _follow(self, parent: _Place, frame: Any) -> _Place:
         """From the parent's place to the frame's."""
-        ca = self._ca
+        ca = self.ca
         if frame.transform == "se3":
             m = ca.DM([list(row) for row in frame.value])
             rotation = parent.rotation @ m[:3, :3]
@@ -124,7 +124,7 @@ class Symbolic:
 
     def rate(self, expression: Any) -> Any:
         """Time derivative of an expression of q, along v."""
-        return self._ca.jtimes(expression, self.q, self.v)
+        return self.ca.jtimes(expression, self.q, self.v)
 
     def angular_velocity(self, frame: str | int) -> Any:
         """Angular velocity of a frame in world axes, 3 (rad/s)."""
@@ -138,7 +138,7 @@ class Symbolic:
 
     def potential_energy(self) -> Any:
         """Sum of all potential elements (J)."""
-        return self._keep("potential", lambda: _sum(self._ca, map(self._potential, self.model.elements)))
+        return self._keep("potential", lambda: _sum(self.ca, self._of("potentials")))
 
     def lagrangian(self) -> Any:
         """Kinetic minus potential energy (J)."""
@@ -146,16 +146,16 @@ class Symbolic:
 
     def mass_matrix(self) -> Any:
         """d2T/dv2, nq x nq."""
-        return self._keep("mass", lambda: self._ca.hessian(self.kinetic_energy(), self.v)[0])
+        return self._keep("mass", lambda: self.ca.hessian(self.kinetic_energy(), self.v)[0])
 
     def _kinetic(self) -> Any:
-        ca = self._ca
+        ca = self.ca
         entries: Any = self.model.frame_entries[1:]  # only the world has no frame
         bodies = [e for e in entries if e.frame.mass or any(e.frame.inertia)]
         if not bodies:
             return ca.SX(0)
         # one sweep of differentiation for all centres together: they share their ancestors
-        velocities = self.rate(ca.horzcat(*(self._centre(e) for e in bodies)))
+        velocities = self.rate(ca.horzcat(*(self.centre_of_mass(e.index) for e in bodies)))
         energy = ca.SX(0)
         for i, e in enumerate(bodies):
             energy += e.frame.mass / 2 * ca.sumsqr(velocities[:, i])
@@ -166,129 +166,114 @@ class Symbolic:
                 energy += ca.dot(w, inertia @ w) / 2
         return energy
 
-    def _centre(self, entry: Any) -> Any:
-        """World position of a body's centre of mass."""
-        rotation, position = self._pose(entry.index)
-        return position + rotation @ self._ca.DM(list(entry.frame.com)) if any(entry.frame.com) else position
-
-    def _potential(self, e: el.Element) -> Any:
-        ca = self._ca
-        if isinstance(e, el.Gravity):
-            chosen = None if e.masses is None else {self.model.frame_index(name) for name in e.masses}
-            energy = ca.SX(0)
-            entries: Any = self.model.frame_entries[1:]
-            for entry in entries:
-                if entry.frame.mass and (chosen is None or entry.index in chosen):
-                    energy -= entry.frame.mass * ca.dot(ca.DM(list(e.acceleration)), self._centre(entry))
-            return energy
-        if isinstance(e, el.PointGravity):
-            return -e.strength / self._distance(e)
-        if isinstance(e, el.LinearSpring):
-            if e.rest_length == 0:  # smooth also where the frames coincide
-                return e.stiffness / 2 * ca.sumsqr(self.position(e.frame1) - self.position(e.frame2))
-            return e.stiffness / 2 * (self._distance(e) - e.rest_length) ** 2
-        if isinstance(e, el.ConfigSpring):
-            return e.stiffness / 2 * (self.variable(e.variable) - e.rest) ** 2
-        if isinstance(e, el.NonlinearConfigSpring):
-            x = self.variable(e.variable)
-            if e.scale == 0:
-                return -e.spline(e.offset) * x
-            return -spline_integral(e.spline, e.scale * x + e.offset) / e.scale
-        if isinstance(e, el.Potential):
-            return self._user(e.energy)[0]
-        return ca.SX(0)
-
-    def _distance(self, e: Any) -> Any:
-        return self._ca.norm_2(self.position(e.frame1) - self.position(e.frame2))
-
     # ---- forces
 
     def force(self) -> Any:
         """Generalized forces of all force elements, nq (rows of kinematic variables have no meaning)."""
-        zero = self._ca.SX.zeros(self.model.nq)
-        return self._keep("force", lambda: sum((self._force(e) for e in self.model.elements), zero))
-
-    def _force(self, e: el.Element) -> Any:
-        ca, model = self._ca, self.model
-        q = ca.SX.zeros(model.nq)
-        if isinstance(e, el.ConfigForce):
-            q[model.index(e.variable)] = self.input(e.input)
-        elif isinstance(e, el.Damping):
-            for i, name in enumerate(model.dynamic):
-                q[i] = -e.coefficient(name) * self.v[i]
-        elif isinstance(e, el.LinearDamper):
-            x = self._distance(e)
-            q = -e.coefficient * self.rate(x) * ca.gradient(x, self.q)
-        elif isinstance(e, el.Wrench):
-            q = ca.gradient(self._power(e), self.v)
-        elif isinstance(e, el.Force):
-            tape: Any = e.force
-            for name, value in zip(tape.rows, self._user(tape), strict=True):
-                q[model.index(name)] = value
-        return q
-
-    def _power(self, e: el.Wrench) -> Any:
-        """Power of a wrench along v: its gradient in v is the generalized force."""
-        ca = self._ca
-        force, torque = (
-            ca.vertcat(*(self.input(c) if isinstance(c, str) else ca.SX(c) for c in part))
-            for part in (e.force, e.torque)
-        )
-        rotation, position = self._pose(e.frame)
-        if e.axes == "body":
-            force, torque = rotation @ force, rotation @ torque
-        elif e.axes == "world":  # the moment about the frame origin
-            torque = torque - ca.cross(position, force)
-        return ca.dot(force, self.rate(position)) + ca.dot(torque, self.angular_velocity(e.frame))
+        zero = self.ca.SX.zeros(self.model.nq)
+        return self._keep("force", lambda: sum(self._of("forces"), zero))
 
     # ---- constraints
 
     def h(self) -> Any:
         """Constraint functions in the order of `Model.constraints`, nc."""
-        return self._keep("h", lambda: self._ca.vertcat(self._ca.SX(0, 1), *map(self._rows, self.model.elements)))
+        return self._keep("h", lambda: self.ca.vertcat(self.ca.SX(0, 1), *self._of("constraints")))
 
     def constraint_jacobian(self) -> Any:
         """dh/dq, nc x nq."""
-        return self._keep("dh", lambda: self._ca.jacobian(self.h(), self.q))
+        return self._keep("dh", lambda: self.ca.jacobian(self.h(), self.q))
 
-    def _rows(self, e: el.Element) -> Any:
-        ca = self._ca
-        if isinstance(e, el.Distance):
-            length: Any = e.length
-            if isinstance(length, (str, Kinematic)):
-                length = self.variable(length.name if isinstance(length, Kinematic) else length)
-            return ca.sumsqr(self.position(e.frame1) - self.position(e.frame2)) - length**2
-        if isinstance(e, el.PointToPoint):
-            gap = self.position(e.frame1) - self.position(e.frame2)
-            return ca.DM([list(n) for n in e.directions]) @ (self.rotation(e.axes_of).T @ gap)
-        if isinstance(e, el.PointOnPlane):
-            normal = self.rotation(e.plane) @ ca.DM(list(e.normal))
-            return ca.dot(normal, self.position(e.point) - self.position(e.plane))
-        if isinstance(e, el.LinearRelation):
-            return _sum(ca, (c * self.variable(name) for name, c in e.coefficients)) - e.offset
-        if isinstance(e, el.Cam):
-            return self.variable(e.follower) - spline_value(e.profile, self.variable(e.driver))
-        if isinstance(e, el.Constraint):
-            return self._user(e.h)[0]
-        return ca.SX(0, 1)
+    # ---- for the definitions of elements
 
-    # ---- helpers
+    def _of(self, family: str) -> list[Any]:
+        """The definitions of all elements of a family."""
+        return [e.symbolic(self) for e in self.model.elements if family == e.FAMILY]
 
-    def _user(self, tape: Any) -> list[Any]:
-        """Values of a user element's tape."""
-        if not hasattr(tape, "expression"):
-            raise ModelError("a user element has not been resolved; take elements from a built Model")
-        outputs: list[Any] = tape.expression(
+    def distance(self, frame1: str, frame2: str) -> Any:
+        """Distance between the origins of two frames (m)."""
+        return self.ca.norm_2(self.position(frame1) - self.position(frame2))
+
+    def centre_of_mass(self, frame: str | int) -> Any:
+        """World position of the centre of mass that a frame carries, 3 (m)."""
+        entry = self.model.frame_entries[self.model.frame_index(frame) if isinstance(frame, str) else frame]
+        rotation, position = self._pose(entry.index)
+        com = entry.frame.com if entry.frame is not None else ()
+        return position + rotation @ self.ca.DM(list(com)) if any(com) else position
+
+    def on(self, forces: Mapping[str, Any]) -> Any:
+        """Generalized forces nq of {variable: force}, zero on the others."""
+        out = self.ca.SX.zeros(self.model.nq)
+        for name, force in forces.items():
+            out[self.model.index(name)] = force
+        return out
+
+    def spline(self, spline: Spline, x: Any) -> Any:
+        """See `spline_value`."""
+        return spline_value(spline, x)
+
+    def spline_integral(self, spline: Spline, x: Any) -> Any:
+        """See `spline_integral`."""
+        return spline_integral(spline, x)
+
+    def tape(self, tape: Tape) -> list[Any]:
+        """The values of a tape."""
+        return tape.expression(
             [self.variable(name) for name in tape.variables],
             [self.velocity(name) for name in tape.variables],
             [self.input(name) for name in tape.inputs],
         )
-        return outputs
+
+    # ---- helpers
 
     def _keep(self, name: str, make: Any) -> Any:
         if name not in self._kept:
             self._kept[name] = make()
         return self._kept[name]
+
+
+class Quantities:
+    """What a user's function sees of a model: `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`,
+    `m.pose("bob")`. Wrong names raise `ModelError`."""
+
+    def __init__(self, symbolic: Symbolic, label: str, *, moving: bool = True, inputs: Sequence[str] | None = None):
+        self._symbolic = symbolic
+        self._label = label
+        self._moving = moving
+        self._inputs = inputs
+
+    def __getitem__(self, variable: str) -> Any:
+        """A configuration variable."""
+        return self._named(self._symbolic.variable, variable)
+
+    def velocity(self, variable: str) -> Any:
+        """Velocity of a variable."""
+        self._only_if(self._moving, "velocities")
+        return self._named(self._symbolic.velocity, variable)
+
+    def input(self, name: str) -> Any:
+        """An input."""
+        self._only_if(self._moving, "inputs")
+        if self._inputs is not None and name not in self._inputs:
+            raise ModelError(f"{self._label}: input {name!r} is not listed in `uses`", culprit=str(name))
+        return self._named(self._symbolic.input, name)
+
+    def position(self, frame: str) -> Any:
+        """World coordinates of a frame's origin (3)."""
+        return self._named(self._symbolic.position, frame)
+
+    def pose(self, frame: str) -> Any:
+        """World transform of a frame (4x4)."""
+        return self._named(self._symbolic.pose, frame)
+
+    def _named(self, get: Callable[[str], Any], name: str) -> Any:
+        try:
+            return get(name)
+        except ModelError as error:
+            raise ModelError(f"{self._label}: {error.reason}", culprit=error.culprit) from None
+
+    def _only_if(self, allowed: bool, what: str) -> None:
+        if not allowed:
+            raise ModelError(f"{self._label}: may depend on the configuration only, not on {what}", culprit=self._label)
 
 
 def spline_value(spline: Spline, x: Any) -> Any:

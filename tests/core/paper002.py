@@ -255,7 +255,7 @@ class Tree:
                 value += e.stiffness / 2 * (self.q[i] - e.rest) ** 2
                 q[i] += e.stiffness * (self.q[i] - e.rest)
                 qq[i, i] += e.stiffness
-            elif isinstance(e, (da.NonlinearConfigSpring, da.Potential)):
+            elif e.FAMILY == "potentials":
                 raise NotImplementedError(e.label)
         return value, q, qq
 
@@ -332,7 +332,7 @@ class Tree:
                         # derivative of g^-1 g_qi
                         change = back @ self.g_qq(k, i, j) - back @ self.g_q(k, j) @ back @ self.g_q(k, i)
                         fq[i, j] += unhat(change) @ parts
-            elif isinstance(e, (da.Wrench, da.LinearDamper, da.Force)):
+            elif e.FAMILY == "forces":
                 raise NotImplementedError(e.label)
         return f, fq, fv
 

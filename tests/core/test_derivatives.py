@@ -24,7 +24,11 @@ def close(name: str, ours: object, plain: object) -> None:
 
 
 def check(seed: int, size: int | None = None) -> None:
-    model = random_model(seed, size)
+    check_model(random_model(seed, size), seed)
+
+
+def check_model(model: da.Model, seed: int) -> None:
+    """All derivatives at a random point."""
     q, v, u = random_point(model, seed)
     rng = np.random.default_rng(seed + 1)
     dq, dv, eq, ev, mu, weight = (rng.normal(size=n) for n in (model.nq,) * 4 + (model.nd, model.nc))

@@ -169,7 +169,7 @@ BROKEN = [
     ("sexp", '(system\n (tz "z" (mas 1)))', "unknown (mas ...) in a frame (did you mean 'mass'", 2, 10),
     ("sexp", '(system\n (tz "z" (mass -1)))', "negative mass -1.0", 2, 2),
     ("sexp", '(system (tz "z" (mass 1))\n\n (graviti 0 0 1))', "unknown expression (graviti ...)", 3, 2),
-    ("sexp", '(system (tz "z" (mass 1))\n (gravity 0 0))', "three numbers", 2, 2),
+    ("sexp", '(system (tz "z" (mass 1))\n (gravity 0 0))', "three numbers", 2, 11),
     ("sexp", '(system (tz "z" (mass 1 2)))', "(mass m Ixx Iyy Izz)", 1, 17),
     ("sexp", '(system (tz "z" (mass 1) (mass 1)))', "given twice", 1, 26),
     ("sexp", '(system (tz "z" tw 3 (mass 1)))', "'tw' is not a transform", 1, 17),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
 
-from dalembert.viewing import export_html, frame_poses, view
+import dalembert as da
+from dalembert.viewing import export_html, view
 
 
 def wait_for(page: Any, condition: str, seconds: float = 20.0) -> None:
@@ -85,7 +86,7 @@ def test_the_page_computes_the_same_poses(page: Any, tmp_path: Any) -> None:
     open_file(page, export_html(motion, tmp_path / "page.html", autoplay=False))
     page.evaluate("dalembert.go(1.0)")
     got = np.array(page.evaluate("dalembert.poses(0)")).reshape(-1, 3, 4)
-    expected = frame_poses(motion.model, motion.q[50])
+    expected = da.poses(motion.model, motion.q[50])
     assert motion.t[50] == pytest.approx(1.0)
     np.testing.assert_allclose(got, expected[:, :3], atol=1e-5)
 

@@ -11,17 +11,11 @@ from view_samples import cart_pole, closed_chain, everything, pendulum
 import dalembert as da
 from dalembert import Model, rx, ry, rz, se3, tx, ty, tz
 from dalembert.errors import ModelError
+from dalembert.viewing.build import build_scene
+from dalembert.viewing.geometry import quaternions
 from dalembert.viewing.quantities import Pose, check_names, motions, samples, thin, variable_unit
-from dalembert.viewing.scene import (
-    arrow_vectors,
-    build_scene,
-    frame_poses,
-    place,
-    quaternions,
-    solids_of,
-    tinted,
-    triangles,
-)
+from dalembert.viewing.scene import arrow_vectors, place, tinted
+from dalembert.viewing.solids import solids_of, triangles
 
 
 def elementary(transform: str, x: float, pitch: float = 0.0) -> np.ndarray:
@@ -58,17 +52,17 @@ def test_frame_poses_equal_products_of_matrices() -> None:
         for k in range(6):
             m = m @ elementary(order[k], row[model.index(f"q{k}")], 0.3 if order[k] == "rz" else 0.0)
         expected.append(m @ fixed)
-    got = frame_poses(model, q)
+    got = da.poses(model, q)
     assert got.shape == (5, 8, 4, 4)
     np.testing.assert_allclose(got[:, model.frame_index("end")], expected, atol=1e-14)
-    np.testing.assert_allclose(frame_poses(model, q[2]), got[2])
+    np.testing.assert_allclose(da.poses(model, q[2]), got[2])
 
 
 @pytest.mark.parametrize("make", [closed_chain, everything, cart_pole])
 def test_frame_poses_equal_the_core(make) -> None:
     model = make()
     q = np.random.default_rng(2).normal(size=(7, model.nq))
-    np.testing.assert_allclose(frame_poses(model, q), da.poses(model, q), atol=1e-12)
+    np.testing.assert_allclose(da.poses(model, q), da.poses(model, q), atol=1e-12)
 
 
 def test_a_chain_of_300_links_is_placed() -> None:
@@ -77,7 +71,7 @@ def test_a_chain_of_300_links_is_placed() -> None:
         frame = rz(f"q{i}", tx(1.0, frame, mass=1.0))
     model = Model([frame])
     q = np.full(300, 2 * np.pi / 300)
-    end = frame_poses(model, q)[model.frame_index("end"), :3, 3]
+    end = da.poses(model, q)[model.frame_index("end"), :3, 3]
     np.testing.assert_allclose(end, 0.0, atol=1e-10)  # a regular polygon closes
     scene = build_scene(model, q)
     assert sum(link.kind == "rod" for link in scene.links) == 300
@@ -86,7 +80,7 @@ def test_a_chain_of_300_links_is_placed() -> None:
 
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="shape"):
-        frame_poses(pendulum(), [0.0, 1.0])
+        da.poses(pendulum(), [0.0, 1.0])
     with pytest.raises(ValueError, match="NaN"):
         build_scene(pendulum(), [np.nan])
 

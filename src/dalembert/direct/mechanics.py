@@ -7,8 +7,7 @@ from typing import Any
 
 from ..errors import ModelError
 from ..model.model import Model
-from ..model.user import Quantities
-from ..symbolic import Symbolic
+from ..symbolic import Quantities, Symbolic
 
 
 class Mechanics:

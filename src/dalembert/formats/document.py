@@ -13,8 +13,8 @@ A document is a dictionary::
 Frames are a flat list, so that a chain of thousands of frames nests nothing: `parent` is the name of a frame above in
 the list, or its number there (the first is 1), or is left out for a child of the world. Exactly one of `tx ty tz rx ry
 rz se3` says how the frame moves; its value is a number, the name of a dynamic variable, or `{"kinematic": name}`.
-Elements have the fields of the classes in `dalembert.model.elements`. `variables` (the order of q) and `configurations`
-(named values of q; variables left out are 0) are optional.
+Elements have the fields of the classes in `dalembert.model.elements`, which read and write themselves. `variables` (the
+order of q) and `configurations` (named values of q; variables left out are 0) are optional.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..errors import ModelError
-from ..model import elements as el
-from ..model.elements import Element
+from ..model.elements import ELEMENTS, WORLD, Element, is_known
+from ..model.elements.fields import Unsuited
+from ..model.elements.fields import shown as _brief
 from ..model.frames import AXES, Frame, Kinematic, Visual, _frame
 from ..model.model import Model
-from ..model.spline import Spline
-from ..model.user import Tape
 
 Path = tuple[str | int, ...]
 Configurations = dict[str, dict[str, float]]
@@ -53,80 +52,6 @@ def shown(path: Path) -> str:
     'frames[3].mass'
     """
     return "".join(f"[{p + 1}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
-
-
-# ---- what the fields of elements hold ------------------------------------------------------------------------------
-
-# Field -> kind; fields that have the same meaning everywhere need one line only.
-_KINDS: dict[str, str] = {
-    "acceleration": "vector",
-    "masses": "names",
-    "frame1": "name",
-    "frame2": "name",
-    "frame": "name",
-    "plane": "name",
-    "point": "name",
-    "axes_of": "name",
-    "variable": "name",
-    "driver": "name",
-    "follower": "name",
-    "input": "name",
-    "name": "name",
-    "axes": "name",
-    "strength": "number",
-    "stiffness": "number",
-    "rest_length": "number",
-    "rest": "number",
-    "scale": "number",
-    "offset": "number",
-    "default": "number",
-    "coefficient": "number",
-    "length": "length",
-    "coefficients": "pairs",
-    "spline": "table",
-    "profile": "table",
-    "directions": "vectors",
-    "normal": "vector",
-    "force": "components",
-    "torque": "components",
-    "energy": "tape",
-    "h": "tape",
-    "uses": "names",
-}
-
-ELEMENTS: dict[str, type[Element]] = {
-    kind.__name__: kind
-    for kind in (
-        el.Gravity,
-        el.PointGravity,
-        el.LinearSpring,
-        el.ConfigSpring,
-        el.NonlinearConfigSpring,
-        el.ConfigForce,
-        el.Damping,
-        el.LinearDamper,
-        el.Wrench,
-        el.Distance,
-        el.PointToPoint,
-        el.PointOnPlane,
-        el.LinearRelation,
-        el.Cam,
-        el.Potential,
-        el.Force,
-        el.Constraint,
-    )
-}
-
-
-def kind_of(element: type[Element], field: str) -> str:
-    """What a field of an element holds: "number", "name", "vector", ...
-
-    >>> kind_of(el.Distance, "length")
-    'length'
-    """
-    if element is el.Force and field == "force":
-        return "tape"
-    return _KINDS[field]
 
 
 def closest(name: Any, known: Sequence[str]) -> str:
@@ -185,7 +110,7 @@ _FRAME_FIELDS = ("parent", "name", "mass", "inertia", "com", "pitch", "visuals")
 
 
 def _parent(value: Any, where: Mapping[str, int], i: int, path: Path) -> int:
-    if isinstance(value, str) and value == el.WORLD:
+    if isinstance(value, str) and value == WORLD:
         return 0
     if isinstance(value, str):
         if value not in where:
@@ -245,94 +170,23 @@ def _element(row: Any, path: Path) -> Element:
     if not isinstance(name, str) or name not in ELEMENTS:
         raise Fault(f"unknown element type {_brief(name)}{closest(name, list(ELEMENTS))}", (*path, "type"), str(name))
     kind = ELEMENTS[name]
-    own = fields(kind)
-    _table(row, path, ("type", *(f.name for f in own)))
+    _table(row, path, ("type", *kind.FIELDS))
     values = {}
-    for f in own:
+    for f in fields(kind):
+        here = (*path, f.name)
         if f.name in row:
-            values[f.name] = _value(row[f.name], kind_of(kind, f.name), (*path, f.name))
+            try:
+                values[f.name] = kind.FIELDS[f.name].read(row[f.name])
+            except Unsuited as bad:
+                here = (*here, *bad.path)
+                reason = bad.reason if bad.subject == "" else f"{shown(here)} {bad.reason}"
+                raise Fault(reason, here, bad.culprit) from None
         elif f.default is MISSING:
             raise Fault(f"{name}: {f.name} is missing", path, name)
     try:
-        element = kind(**values)
+        return kind(**values)
     except ModelError as error:
         raise Fault(error.reason, path, error.culprit) from None
-    for f in own:
-        if isinstance(values.get(f.name), Tape):
-            _suits(element, values[f.name], (*path, f.name))
-    return element
-
-
-def _value(value: Any, kind: str, path: Path) -> Any:
-    if kind == "number":
-        return _number(value, path)
-    if kind == "name":
-        return _name(value, path)
-    if kind == "vector":
-        return _numbers(value, path, (3,))
-    if kind == "names":
-        return tuple(_name(v, (*path, i)) for i, v in enumerate(_list(value, path)))
-    if kind == "length":
-        return _amount(value, path)
-    if kind == "components":
-        parts = _list(value, path)
-        return tuple(v if isinstance(v, str) else _number(v, (*path, i)) for i, v in enumerate(parts))
-    if kind == "pairs":
-        if isinstance(value, Mapping):
-            return tuple((k, _number(v, (*path, k))) for k, v in value.items())
-        pairs = []
-        for i, pair in enumerate(_list(value, path)):
-            if len(_list(pair, (*path, i))) != 2:
-                raise Fault("expected [variable, number]", (*path, i))
-            pairs.append((_name(pair[0], (*path, i)), _number(pair[1], (*path, i))))
-        return tuple(pairs)
-    if kind == "vectors" and isinstance(value, str):
-        return value
-    if kind in ("table", "vectors"):
-        rows = [
-            _numbers(row, (*path, i), (3,) if kind == "vectors" else None) for i, row in enumerate(_list(value, path))
-        ]
-        if kind == "vectors":
-            return tuple(rows)
-        try:
-            return Spline(rows)
-        except ModelError as error:
-            raise Fault(error.reason, path, error.culprit) from None
-    return _tape(value, path)
-
-
-def _tape(value: Any, path: Path) -> Tape:
-    _table(value, path, ("variables", "inputs", "rows", "code"))
-    parts = {
-        key: tuple(_name(v, (*path, key)) for v in _list(value.get(key, []), (*path, key)))
-        for key in ("variables", "inputs", "rows")
-    }
-    for key, names in parts.items():
-        if len(set(names)) < len(names):
-            raise Fault(f"a name appears twice in {key}", (*path, key))
-    code = _list(value.get("code"), (*path, "code"))
-    for i, line in enumerate(code):
-        here = (*path, "code", i)
-        if len(_list(line, here)) != 5 or not isinstance(line[0], str):
-            raise Fault("an instruction is [operation, out, in1, in2, constant]", here)
-        for number in line[1:4]:
-            top = len(code) + 2 * len(parts["variables"]) + len(parts["inputs"])
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < top:
-                raise Fault(f"bad place {_brief(number)} in an instruction", here)
-        _number(line[4], here)
-    try:
-        return Tape(parts["variables"], parts["inputs"], parts["rows"], tuple(tuple(line) for line in code))
-    except ModelError as error:
-        raise Fault(error.reason, path, error.culprit) from None
-
-
-def _suits(element: Element, tape: Tape, path: Path) -> None:
-    if isinstance(element, el.Force) != bool(tape.rows):
-        raise Fault(f"{element.label}: rows (the variables it acts on) belong to a Force and only there", path)
-    if not isinstance(element, el.Force):
-        m = len(tape.variables)
-        if tape.inputs or any(line[0] == "INPUT" and line[2] >= m for line in tape.code):
-            raise Fault(f"{element.label}: may depend on the configuration only", path)
 
 
 def _configurations(data: Any, model: Model) -> Configurations:
@@ -374,14 +228,6 @@ def _blame(error: ModelError, entries: Sequence[Frame], elements: Sequence[Eleme
 
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
-
-
-def _brief(value: Any) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits has no repr
-        text = type(value).__name__
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _table(value: Any, path: Path, known: Sequence[str]) -> None:
@@ -511,27 +357,19 @@ def frame_row(frame: Frame) -> dict[str, Any]:
 
 def element_row(element: Element) -> dict[str, Any]:
     """An element as a table; fields that have their default value are left out."""
-    row: dict[str, Any] = {"type": type(element).__name__}
-    if row["type"] not in ELEMENTS:
+    if not is_known(element):
         raise ModelError(f"{element.label}: this kind of element cannot be written to a file", culprit=element.label)
+    row: dict[str, Any] = {"type": type(element).__name__}
     for f in fields(element):
         value = getattr(element, f.name)
-        if f.default is not MISSING and value == f.default:
-            continue
-        if kind_of(type(element), f.name) == "pairs":
-            row[f.name] = dict(value)
-        else:
-            row[f.name] = _plain(value)
+        if f.default is MISSING or value != f.default:
+            row[f.name] = element.FIELDS[f.name].write(value)
     return row
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Kinematic):
         return {"kinematic": value.name}
-    if isinstance(value, Spline):
-        return [list(p) for p in value.points]
-    if isinstance(value, Tape):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if getattr(value, f.name)}
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     return value

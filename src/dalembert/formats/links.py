@@ -69,7 +69,7 @@ def links_of(model: Model, format: str) -> list[Link]:
             motion = Motion(f.transform[0], "xyz".index(f.transform[1]), f.value)
             constants, motions = (*constants, np.eye(4)), (*motions, motion)
         else:
-            constants = (*constants[:-1], constants[-1] @ _constant(f))
+            constants = (*constants[:-1], constants[-1] @ f.local_pose())
         special = f.name is not None or f.mass or any(f.inertia) or f.visuals
         if special or (isinstance(f.value, str) and len(f.children) != 1):
             links.append(Link(_name(f, taken, copies), f, number, constants, motions))
@@ -77,16 +77,6 @@ def links_of(model: Model, format: str) -> list[Link]:
         else:
             ways.append((number, constants, motions))
     return links
-
-
-def _constant(f: Frame) -> Array:
-    if f.transform == "se3":
-        return np.array(f.value)
-    axis = "xyz".index(f.transform[1])
-    amount = float(f.value)  # type: ignore[arg-type]
-    if f.transform[0] == "r":
-        return rigid.pose(rigid.rotation(axis, amount), (0.0, 0.0, 0.0))
-    return rigid.pose(np.eye(3), amount * np.eye(3)[axis])
 
 
 def _name(f: Frame, taken: set[str], copies: dict[str, int]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..model import Frame, Kinematic, rx, ry, rz, se3, tx, ty, tz
+from ..model import Frame, Kinematic, elementary, rx, ry, rz, se3, tx, ty, tz
 
 _AXES = np.eye(3)
 
@@ -23,12 +23,7 @@ def rotation(axis: int, angle: float) -> Array:
     >>> bool((rotation(2, 0.0) == np.eye(3)).all())
     True
     """
-    c, s = math.cos(angle), math.sin(angle)
-    i, j = (axis + 1) % 3, (axis + 2) % 3
-    r = np.eye(3)
-    r[i, i] = r[j, j] = c
-    r[i, j], r[j, i] = -s, s
-    return r
+    return elementary("r" + "xyz"[axis], angle)[:3, :3]
 
 
 def from_rpy(rpy: Sequence[float]) -> Array:

@@ -20,9 +20,9 @@ import re
 from dataclasses import MISSING, fields
 from typing import Any
 
-from ..model import elements as el
+from ..model.elements import ELEMENTS, Element
 from ..model.frames import AXES
-from .document import ELEMENTS, Fault, Path, closest, kind_of
+from .document import Fault, Path, closest
 
 MAX_DEPTH = 100_000
 MAX_NODES = 1_000_000
@@ -151,7 +151,6 @@ def hyphenated(name: str) -> str:
 
 
 _ROOTS = ("mechanical-system", "system")
-_HEADS = {hyphenated(name): kind for name, kind in ELEMENTS.items()}
 _POINT = ("point-constraint", "point-constaint")  # the paper prints both
 _SYSTEM_WORDS = ("name", "variables", "configuration")
 _OPTIONS = ("name", "mass", "inertia", "com", "pitch", "visual")
@@ -169,6 +168,7 @@ class Reader:
         items = root.value
         if not isinstance(items, list) or not items or items[0].value not in _ROOTS:
             raise Wrong("a model starts with (mechanical-system ...) or (system ...)", root.place)
+        heads = {hyphenated(name): kind for name, kind in ELEMENTS.items()}
         self.places[()] = root.place
         for part in ("frames", "elements"):
             self.places[(part,)] = root.place
@@ -178,14 +178,12 @@ class Reader:
                 self._frames(node)
             elif head in _POINT:
                 self._point(node)
-            elif head == "gravity":
-                self._gravity(node)
-            elif head in _HEADS:
-                self._element(node, _HEADS[head])
+            elif head in heads:
+                self._element(node, heads[head])
             elif head in _SYSTEM_WORDS:
                 self._word(node, head)
             else:
-                known = (*AXES, "se3", *_POINT[:1], *_HEADS, *_SYSTEM_WORDS)
+                known = (*AXES, "se3", *_POINT[:1], *heads, *_SYSTEM_WORDS)
                 raise Wrong(f"unknown expression ({head} ...){closest(head, known)}", node.place, head)
         return self.data
 
@@ -270,15 +268,6 @@ class Reader:
         self.places[path] = node.place
         return path
 
-    def _gravity(self, node: Node) -> None:
-        """(gravity x y z), as in the paper, or as any other element."""
-        numbers = [n for n in node.value[1:] if isinstance(n.value, float)]
-        if not numbers:
-            return self._element(node, el.Gravity)
-        if len(numbers) != 3 or any(n is not m for n, m in zip(numbers, node.value[1:4], strict=True)):
-            raise Wrong("gravity needs three numbers", node.place, "gravity")
-        self._element(Node([node.value[0], Node(numbers, numbers[0].place), *node.value[4:]], node.place), el.Gravity)
-
     def _point(self, node: Node) -> None:
         """(point-constraint "a" "b" (x y z) (name "c")?) or with three plain numbers; one row each."""
         items = list(node.value[1:])
@@ -298,17 +287,21 @@ class Reader:
         for key, item in zip(("frame1", "frame2", "directions"), items, strict=True):
             self.places[(*path, key)] = item.place
 
-    def _element(self, node: Node, kind: type[el.Element]) -> None:
+    def _element(self, node: Node, kind: type[Element]) -> None:
+        """Values of its fields in order, then or between them options (field value ...)."""
         row: dict[str, Any] = {"type": kind.__name__}
         path = self._add(row, node)
-        own = [f.name for f in fields(kind)]
+        own = list(kind.FIELDS)
         by_word = {hyphenated(f): f for f in own}
         position = 0
-        for item in node.value[1:]:
+        items = list(node.value[1:])
+        while items:
+            item = items.pop(0)
             head = _headed(item)
+            nodes = [item]
             if head in by_word:
                 field = by_word[head]
-                value = self._field(kind, field, item.value[1:], item)
+                nodes = item.value[1:]
             elif head is not None and head not in ("k", "d"):
                 raise Wrong(
                     f"{kind.__name__}: unknown option ({head} ...){closest(head, list(by_word))}", item.place, head
@@ -318,33 +311,31 @@ class Reader:
                     raise Wrong(f"{kind.__name__}: too many values", item.place, kind.__name__)
                 field = own[position]
                 position += 1
-                value = self._field(kind, field, [item], item)
+                # numbers of a row may stand without parentheses: (gravity 0 0 -9.8), as in the paper
+                while kind.FIELDS[field].layout == "row" and isinstance(item.value, float):
+                    if not items or not isinstance(items[0].value, float):
+                        break
+                    nodes.append(items.pop(0))
+            value = self._field(kind, field, nodes, item)
             if field in row:
                 raise Wrong(f"{kind.__name__}: {field} is given twice", item.place, field)
             row[field] = value
             self.places[(*path, field)] = item.place
 
-    def _field(self, kind: type[el.Element], field: str, nodes: list[Node], item: Node) -> Any:
+    def _field(self, kind: type[Element], field: str, nodes: list[Node], item: Node) -> Any:
         """The value of a field from the expressions that give it."""
-        sort = kind_of(kind, field)
-        if sort == "tape":
+        layout = kind.FIELDS[field].layout
+        if layout == "parts":
             inner = nodes[0].value if len(nodes) == 1 and _headed(nodes[0]) is None else nodes
             if not isinstance(inner, list):
                 raise Wrong(f"{kind.__name__}: {field} must be a list of parts", item.place, field)
-            tape = {}
-            for part in inner:
-                head = _head(part)
-                values = [plain(n) for n in part.value[1:]]
-                tape[head] = (
-                    [[_integer(x) for x in v] for v in values if isinstance(v, list)] if head == "code" else values
-                )
-            return tape
+            return {_head(part): [plain(n) for n in part.value[1:]] for part in inner}
         values = [plain(n) for n in nodes]
-        if sort in ("number", "name", "length"):
+        if layout == "one":
             return _single(values, field, item)
-        if sort == "vectors" and len(values) == 1 and isinstance(values[0], str):
-            return values[0]
-        if sort in ("table", "vectors", "pairs"):  # a list of lists, with or without parentheses around all
+        if layout == "rows":  # one text as "xyz", or a list of lists, with or without parentheses around all
+            if len(values) == 1 and isinstance(values[0], str):
+                return values[0]
             if len(values) == 1 and isinstance(values[0], list) and values[0] and isinstance(values[0][0], list):
                 values = values[0]
             return values
@@ -495,25 +486,27 @@ def _visual_text(shape: dict[str, Any]) -> str:
 
 def _element_text(row: dict[str, Any]) -> str:
     kind = ELEMENTS[row["type"]]
-    if kind is el.Gravity and "masses" not in row and "acceleration" in row:
-        return f"(gravity {' '.join(map(_text, row['acceleration']))})"
     parts = [hyphenated(row["type"])]
+    alone = len(row) == 2  # one field, which may be a plain row: (gravity 0 0 -9.8)
     for f in fields(kind):
         if f.name not in row:
             continue
-        value = row[f.name]
-        sort = kind_of(kind, f.name)
-        if sort == "tape":
-            inner = [f"({k} {' '.join(map(_text, v))})" for k, v in value.items()]
-            parts.append(f"({hyphenated(f.name)} {' '.join(inner)})")
-        elif sort == "pairs":
-            parts.append(f"({hyphenated(f.name)}{''.join(f' ({_text(k)} {_text(v)})' for k, v in value.items())})")
+        value, layout = row[f.name], kind.FIELDS[f.name].layout
+        if isinstance(value, dict) and layout != "one":
+            inner = [f"({_text(k) if layout == 'rows' else k} {_words(v)})" for k, v in value.items()]
+            parts.append(f"({' '.join([hyphenated(f.name), *inner])})")
+        elif alone and layout == "row" and f is fields(kind)[0]:
+            parts.append(_words(value))
         elif f.default is MISSING:
             parts.append(_text(value))
         else:
-            words = " ".join(map(_text, value)) if isinstance(value, list) else _text(value)
-            parts.append(f"({hyphenated(f.name)} {words})")
+            parts.append(f"({hyphenated(f.name)} {_words(value)})")
     return "(" + " ".join(parts) + ")"
+
+
+def _words(value: Any) -> str:
+    """A value, or the entries of a list one after another."""
+    return " ".join(map(_text, value)) if isinstance(value, list) else _text(value)
 
 
 def _text(value: Any) -> str:

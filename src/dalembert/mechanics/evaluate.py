@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _core
 from ..arrays import Array, floats, matrix, vector
 from ..errors import SingularityError
-from ..model import LinearDamper, LinearSpring, Model, PointGravity
+from ..model import Model
 from ..model.compile import compile_model
 from .kept import Kept
 
@@ -73,18 +73,13 @@ def finite_results(model: Model, q: Array, what: str, *values: Any) -> None:
 
 
 def _undefined(model: Model, q: Array, what: str) -> SingularityError:
-    """Names the elements between coinciding frames, whose direction is not defined."""
-    point = q.reshape(-1, model.nq)[0]
-    origin = positions(model, point)
-    names = tuple(
-        e.label
-        for e in model.elements
-        if isinstance(e, (PointGravity, LinearSpring, LinearDamper))
-        and np.linalg.norm(origin[model.frame_index(e.frame1)] - origin[model.frame_index(e.frame2)]) < 1e-12
-    )
-    reason = (
-        f"the frames of {', '.join(names)} coincide" if names else "numbers are too large or a user element is singular"
-    )
+    """Names the elements that have no value where their frames are."""
+    here = poses(model, q.reshape(-1, model.nq)[0])
+    found = {e.label: e.undefined(lambda frame: here[model.frame_index(frame)]) for e in model.elements}
+    found = {label: why for label, why in found.items() if why}
+    reason = "; ".join(f"{label}: {why}" for label, why in found.items())
+    reason = reason or "numbers are too large or a user element is singular"
+    names = tuple(found)
     return SingularityError(f"{what} is not finite here: {reason}", matrix=what, variables=names, state=q)
 
 

@@ -1,67 +1,24 @@
 """What a system is: frames, masses, elements, Model."""
 
-from .elements import (
-    Cam,
-    ConfigForce,
-    ConfigSpring,
-    Constraint,
-    Damping,
-    Distance,
-    Element,
-    Force,
-    Gravity,
-    LinearDamper,
-    LinearRelation,
-    LinearSpring,
-    NonlinearConfigSpring,
-    PointGravity,
-    PointOnPlane,
-    PointToPoint,
-    Potential,
-    Wrench,
-)
-from .frames import Frame, Kinematic, Visual, rx, ry, rz, se3, tx, ty, tz
-from .joints import cylindrical, free, helical, planar, prismatic, revolute, spherical
-from .model import FrameEntry, Model
-from .spline import Spline
-
-__all__ = [
-    "Cam",
-    "ConfigForce",
-    "ConfigSpring",
-    "Constraint",
-    "Damping",
-    "Distance",
-    "Element",
-    "Force",
-    "Frame",
-    "FrameEntry",
-    "Gravity",
-    "Kinematic",
-    "LinearDamper",
-    "LinearRelation",
-    "LinearSpring",
-    "Model",
-    "NonlinearConfigSpring",
-    "PointGravity",
-    "PointOnPlane",
-    "PointToPoint",
-    "Potential",
-    "Spline",
-    "Visual",
-    "Wrench",
-    "cylindrical",
-    "free",
-    "helical",
-    "planar",
-    "prismatic",
-    "revolute",
-    "rx",
-    "ry",
-    "rz",
-    "se3",
-    "spherical",
-    "tx",
-    "ty",
-    "tz",
-]
+from .elements import *  # noqa: F403
+from .frames import Frame as Frame
+from .frames import Kinematic as Kinematic
+from .frames import Visual as Visual
+from .frames import elementary as elementary
+from .frames import rx as rx
+from .frames import ry as ry
+from .frames import rz as rz
+from .frames import se3 as se3
+from .frames import tx as tx
+from .frames import ty as ty
+from .frames import tz as tz
+from .joints import cylindrical as cylindrical
+from .joints import free as free
+from .joints import helical as helical
+from .joints import planar as planar
+from .joints import prismatic as prismatic
+from .joints import revolute as revolute
+from .joints import spherical as spherical
+from .model import FrameEntry as FrameEntry
+from .model import Model as Model
+from .spline import Spline as Spline

@@ -10,9 +10,13 @@ positional arguments::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import number
 from ..errors import ModelError
@@ -112,6 +116,20 @@ class Frame:
         shown = "..." if self.transform == "se3" else repr(self.value)
         return f"frame {self.transform}({shown})"
 
+    def local_pose(self, amount: float | None = None) -> NDArray[np.float64]:
+        """4x4 transform from the parent; `amount` (m or rad) is the value of its variable, if one drives it.
+
+        >>> tx(2.0).local_pose()[:3, 3].tolist(), rz("a").local_pose(0.0)[0, 0]
+        ([2.0, 0.0, 0.0], np.float64(1.0))
+        """
+        if self.transform == "se3":
+            return np.array(self.value, dtype=float)
+        if amount is None:
+            if self.variable is not None:
+                raise ValueError(f"{self.label}: needs the value of '{self.variable}'")
+            amount = float(self.value)  # type: ignore[arg-type]
+        return elementary(self.transform, amount, self.pitch)
+
     def add(self, *children: Frame) -> Frame:
         """A copy with more children.
 
@@ -148,6 +166,25 @@ class Frame:
     def _options(self) -> list[tuple[str, Any]]:
         """Fields besides transform, value and children that differ from their defaults."""
         return [(f.name, getattr(self, f.name)) for f in fields(self)[3:] if getattr(self, f.name) != f.default]
+
+
+def elementary(transform: str, amount: float, pitch: float = 0.0) -> NDArray[np.float64]:
+    """4x4 transform of one elementary motion, "tx" ... "rz", by `amount` (m or rad); `pitch` (m/rad) makes a rotation a screw.
+
+    >>> elementary("ty", 2.0)[:3, 3].tolist()
+    [0.0, 2.0, 0.0]
+    """
+    g = np.eye(4)
+    k = "xyz".index(transform[1])
+    if transform[0] == "t":
+        g[k, 3] = amount
+        return g
+    i, j = (k + 1) % 3, (k + 2) % 3
+    g[i, i] = g[j, j] = math.cos(amount)
+    g[j, i], g[i, j] = math.sin(amount), -math.sin(amount)
+    if pitch:
+        g[k, 3] = pitch * amount
+    return g
 
 
 Row = tuple[Any, ...]

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..arrays import nearest
 from ..errors import ModelError
-from . import elements as el
-from .elements import WORLD, Element
+from .elements import ELEMENTS, WORLD, Element, is_known
 from .frames import Frame, Kinematic, Row, flatten, unflatten
 
 
@@ -67,14 +66,13 @@ class Model:
         for element in given:
             if not isinstance(element, Element):
                 raise ModelError(f"elements must be Element values, not {type(element).__name__}", culprit=str(element))
+            if not is_known(element):
+                raise _unknown_kind(element)
         self._index_variables(given, variables)
         self._index_inputs(given)
         self._check_masses()
         self._elements = given
-        if any(isinstance(e, (el.Potential, el.Force, el.Constraint)) for e in given):
-            from .user import resolve
-
-            self._elements = tuple(resolve(e, self) for e in given)
+        self._elements = tuple(e.resolved(self) for e in given)
         self._check_elements()
 
     # ---- what it is made of
@@ -227,10 +225,10 @@ class Model:
                 )
             (kinematic if isinstance(entry.frame.value, Kinematic) else dynamic)[variable] = None
         for e in elements:
-            if isinstance(e, el.Distance) and isinstance(e.length, Kinematic):
-                if e.length.name in dynamic:
-                    raise ModelError(f"{e.label}: '{e.length.name}' is a dynamic variable", culprit=e.length.name)
-                kinematic.setdefault(e.length.name)
+            for name in e.kinematic:
+                if name in dynamic:
+                    raise ModelError(f"{e.label}: '{name}' is a dynamic variable", culprit=name)
+                kinematic.setdefault(name)
         self._variables = (*dynamic, *kinematic)
         if order is not None:
             self._variables = _reordered(order, dynamic, kinematic)
@@ -269,33 +267,11 @@ class Model:
     def _check_elements(self) -> None:
         rows = 0
         for e in self._elements:
-            for f in e.FRAMES:
-                self._known(e, "frame", getattr(e, f), self._frame_index)
-            for f in e.VARIABLES:
-                self._known(e, "variable", getattr(e, f), self._variable_index)
-            if len(e.FRAMES) >= 2 and getattr(e, e.FRAMES[0]) == getattr(e, e.FRAMES[-1 if e.size == 0 else 1]):
-                raise ModelError(f"{e.label}: needs two different frames", culprit=e.label)
-            if isinstance(e, el.PointOnPlane) and e.plane == e.point:
-                raise ModelError(f"{e.label}: needs two different frames", culprit=e.label)
-            if isinstance(e, el.Gravity) and e.masses is not None:
-                for name in e.masses:
-                    self._known(e, "frame", name, self._frame_index)
-            if isinstance(e, (el.Damping, el.LinearRelation)):
-                for name, _ in e.coefficients:
-                    self._known(e, "variable", name, self._variable_index)
-                    if isinstance(e, el.Damping) and self._variable_index[name] >= self._nd:
-                        raise ModelError(f"Damping: '{name}' is kinematic, no force acts on it", culprit=name)
-            if isinstance(e, el.ConfigForce) and e.variable in self.kinematic:
-                raise ModelError(f"{e.label}: '{e.variable}' is kinematic, no force acts on it", culprit=e.variable)
-            if isinstance(e, el.Distance) and not isinstance(e.length, float):
-                length = e.length.name if isinstance(e.length, Kinematic) else e.length
-                self._known(e, "variable", length, self._variable_index)
-                if length in set(self.path(e.frame1)) ^ set(self.path(e.frame2)):
-                    raise ModelError(
-                        f"{e.label}: its length variable '{length}' also moves one of its frames", culprit=e.label
-                    )
-            if isinstance(e, el.Cam) and e.driver == e.follower:
-                raise ModelError(f"{e.label}: driver and follower are the same variable", culprit=e.label)
+            for name in e.frames:
+                self._known(e, "frame", name, self._frame_index)
+            for name in e.variables:
+                self._known(e, "variable", name, self._variable_index)
+            e.check(self)
             if e.size:
                 rows += e.size
                 if not any(v in self.dynamic for v in self.variables_of(e)):
@@ -312,7 +288,9 @@ class Model:
 
     def _known(self, element: Element, kind: str, name: Any, table: dict[str, int]) -> None:
         if not isinstance(name, str) or name not in table:
-            raise ModelError(f"{element.label}: unknown {kind} {name!r}{nearest(name, table)}", culprit=str(name))
+            raise ModelError(
+                f"{element.label}: unknown {kind} {name!r}{nearest(name, table)}", culprit=str(name) or element.label
+            )
 
     def path(self, frame: int | str) -> tuple[str, ...]:
         """Names of the variables that move a frame, from the root down."""
@@ -328,19 +306,24 @@ class Model:
 
     def variables_of(self, e: Element) -> tuple[str, ...]:
         """Names of the variables that an element's value can depend on, in the order of q."""
-        if isinstance(e, (el.Potential, el.Force, el.Constraint)):
-            tape: Any = e.energy if isinstance(e, el.Potential) else e.force if isinstance(e, el.Force) else e.h
-            return tuple(tape.variables)
-        used: set[str] = {getattr(e, f) for f in e.VARIABLES}
-        paths = [self.path(getattr(e, f)) for f in e.FRAMES]
-        used.update(v for p in paths for v in p)
-        if len(paths) == 2 and isinstance(e, (el.Distance, el.LinearSpring, el.LinearDamper, el.PointGravity)):
-            used -= set(paths[0]) & set(paths[1])  # common ancestors leave a distance unchanged
-        if isinstance(e, el.Distance) and not isinstance(e.length, float):
-            used.add(e.length.name if isinstance(e.length, Kinematic) else e.length)
-        if isinstance(e, el.LinearRelation):
-            used.update(k for k, _ in e.coefficients)
+        used = e.depends_on(self)
         return tuple(v for v in self._variables if v in used)
+
+
+def _unknown_kind(e: Element) -> ModelError:
+    """What is not registered has no forces, so it must not get into a model."""
+    name = type(e).__name__
+    above = [kind.__name__ for kind in type(e).__mro__[1:] if ELEMENTS.get(kind.__name__) is kind]
+    if name in ELEMENTS:
+        hint = f"this {name} is not the element of that name; give the class another one"
+    elif above:
+        hint = f"it derives from {above[0]}: use {above[0]}(...) itself, or a function that returns one"
+    else:
+        hint = "use Potential, Force or Constraint with a function of your own"
+    return ModelError(
+        f"{name} is not a known kind of element, so nothing would act: {hint} (or register the class with @element)",
+        culprit=name,
+    )
 
 
 def _rebuild(rows: tuple[Row, ...], elements: tuple[Element, ...], name: str, variables: tuple[str, ...]) -> Model:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..model import elementary
 from .component import Component, number
 from .config import Config
 
@@ -323,15 +324,7 @@ class Frame(Component):
             return np.eye(4)
         if self._type == CONST_SE3:
             return np.array(self._value)
-        g = np.eye(4)
-        x, axis = float(self.transform_value), "XYZ".index(self._type[1])
-        if self._type[0] == "T":
-            g[axis, 3] = x
-        else:
-            j, k = (axis + 1) % 3, (axis + 2) % 3
-            g[j, j] = g[k, k] = math.cos(x)
-            g[k, j], g[j, k] = math.sin(x), -math.sin(x)
-        return g
+        return elementary(self._type.lower(), float(self.transform_value))
 
     def lg_inv(self) -> Array:
         """Inverse of `lg`."""

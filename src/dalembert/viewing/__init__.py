@@ -1,10 +1,11 @@
 """Seeing a motion: browser viewer, self-contained HTML pages, films and figures."""
 
+from .build import build_scene
 from .export import export_html
 from .figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables, style
 from .film import export_gif, export_mp4, picture
 from .quantities import Pose
-from .scene import Scene, build_scene, frame_poses, place
+from .scene import Scene, place
 from .viewer import Viewer, view
 
 __all__ = [
@@ -15,7 +16,6 @@ __all__ = [
     "export_gif",
     "export_html",
     "export_mp4",
-    "frame_poses",
     "picture",
     "place",
     "plot_constraints",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..model import Model
+from .build import build_scene
 from .quantities import (
     Motion,
     Shown,
@@ -27,20 +28,8 @@ from .quantities import (
     samples,
     variable_unit,
 )
-from .scene import (
-    FORCE,
-    PALETTE,
-    TORQUE,
-    Scene,
-    Solid,
-    arrow_vectors,
-    build_scene,
-    place,
-    rgb,
-    solids_of,
-    tinted,
-    triangles,
-)
+from .scene import FORCE, PALETTE, TORQUE, Scene, arrow_vectors, place, rgb, tinted
+from .solids import Solid, solids_of, triangles
 
 
 def export_html(

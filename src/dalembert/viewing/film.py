@@ -18,26 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .build import build_scene
 from .export import arrow_scales, grid_cell, thread
+from .geometry import between
 from .quantities import Array, Motion, Shown, check_names, held_inputs, motions, quality
-from .scene import (
-    FORCE,
-    PALETTE,
-    TORQUE,
-    Camera,
-    Scene,
-    Solid,
-    arrow_vectors,
-    between,
-    build_scene,
-    place,
-    rgb,
-    simplified,
-    solids_of,
-    sphere,
-    tinted,
-    triangles,
-)
+from .scene import FORCE, PALETTE, TORQUE, Camera, Scene, arrow_vectors, place, rgb, tinted
+from .solids import Solid, simplified, solids_of, sphere, triangles
 
 FOV = 0.56
 SUPERSAMPLE = 2

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Named, vector
+from .build import build_scene
 from .export import arrow_scales, export_html, grid_cell
+from .geometry import between, quaternions
 from .quantities import (
     Array,
     Motion,
@@ -26,24 +28,8 @@ from .quantities import (
     thin,
     variable_unit,
 )
-from .scene import (
-    FORCE,
-    PALETTE,
-    TORQUE,
-    Link,
-    Scene,
-    Shape,
-    Solid,
-    arrow_vectors,
-    between,
-    build_scene,
-    place,
-    quaternions,
-    rgb,
-    solids_of,
-    tinted,
-    triangles,
-)
+from .scene import FORCE, PALETTE, TORQUE, Link, Scene, Shape, arrow_vectors, place, rgb, tinted
+from .solids import Solid, solids_of, triangles
 
 FRAMES_PER_SECOND = 30.0
 PLOT_POINTS = 500

@@ -43,26 +43,6 @@ class _Group:
         return mass, centre, inertia
 
 
-def _elementary(transform: str, amount: float, pitch: float = 0.0) -> np.ndarray:
-    out = np.eye(4)
-    k = "xyz".index(transform[1])
-    if transform[0] == "t":
-        out[k, 3] = amount
-        return out
-    a, b = (k + 1) % 3, (k + 2) % 3
-    c, s = np.cos(amount), np.sin(amount)
-    out[a, a] = out[b, b] = c
-    out[a, b], out[b, a] = -s, s
-    out[k, 3] = pitch * amount
-    return out
-
-
-def _constant(frame: Frame) -> np.ndarray:
-    if frame.transform == "se3":
-        return np.array(frame.value, dtype=float)
-    return _elementary(frame.transform, float(frame.value), frame.pitch)  # type: ignore[arg-type]
-
-
 def _groups(model: Model) -> tuple[list[_Group], list[int], list[np.ndarray]]:
     """Groups, group of every frame, pose of every frame in its group."""
     groups = [_Group(-1, np.eye(4), None)]
@@ -72,7 +52,7 @@ def _groups(model: Model) -> tuple[list[_Group], list[int], list[np.ndarray]]:
         assert frame is not None
         g, at = member[entry.parent], local[entry.parent]
         if frame.variable is None:
-            at = at @ _constant(frame)
+            at = at @ frame.local_pose()
         else:
             groups.append(_Group(g, groups[g].pose @ at, frame, at))
             g, at = len(groups) - 1, np.eye(4)
@@ -208,7 +188,7 @@ def model_configuration(model: Model, q: Any) -> np.ndarray:
             continue
         assert group.frame.variable is not None
         amount = values[model.index(group.frame.variable)]
-        poses.append(poses[group.parent] @ group.base @ _elementary(group.frame.transform, amount, group.frame.pitch))
+        poses.append(poses[group.parent] @ group.base @ group.frame.local_pose(amount))
         if group.heavy:
             names[g] = _body_name(group, names)
             _, centre, _ = group.lump()

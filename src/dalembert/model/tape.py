@@ -1,15 +1,15 @@
-"""User elements: functions that return CasADi expressions become tapes, plain immutable data.
+"""Tapes: functions as lists of elementary operations, plain immutable data.
 
-`resolve` calls the function of a `Potential`, `Force` or `Constraint` once and keeps the list of elementary operations
-of its result: a `Tape`. Tapes hash, compare and pickle as values; the expression is rebuilt from the list, never from
-code. `derivative_tapes` writes the exact derivatives that the compiled core needs as flat numeric programs.
+`record` keeps the operations of CasADi expressions. Tapes hash, compare and pickle as values; the expression is rebuilt
+from the list, never from code. `derivatives` writes the exact derivatives that the compiled core needs as flat numeric
+programs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +17,9 @@ from numpy.typing import NDArray
 
 from .._core import TAPE_OPS
 from ..errors import ModelError
-from . import elements as el
-from .elements import Element
 
 if TYPE_CHECKING:
     from ..symbolic import Symbolic
-    from .model import Model
-
 
 # Operations of tapes and programs: {name: number of operands}, numbered in this order; their meaning is in cpp/elements/tape.hpp.
 OPERATIONS: dict[str, int] = dict(TAPE_OPS)
@@ -70,6 +66,11 @@ class Tape:
             (outputs if op == "OUTPUT" else written).add(out)
         if outputs != set(range(max(1, len(self.rows)))):
             raise ModelError("tape: outputs are missing or too many", culprit="tape")
+
+    @property
+    def moving(self) -> bool:
+        """Does it read velocities or inputs?"""
+        return bool(self.inputs) or any(op == "INPUT" and a >= len(self.variables) for op, _, a, _, _ in self.code)
 
     def expression(self, q: Sequence[Any], v: Sequence[Any] = (), u: Sequence[Any] = ()) -> list[Any]:
         """The values, as CasADi expressions of the given ones (or numbers of given `DM`)."""
@@ -119,125 +120,16 @@ def _builders(ca: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-class Quantities:
-    """What a user's function sees of a model: `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`,
-    `m.pose("bob")`. Wrong names raise `ModelError`."""
+def record(symbolic: Symbolic, values: Sequence[Any], rows: tuple[str, ...], label: str) -> Tape:
+    """The tape of scalar SX expressions of a model's symbols; `rows` are the variables that they act on, if they are forces.
 
-    def __init__(self, symbolic: Symbolic, label: str, *, moving: bool = True, inputs: Sequence[str] | None = None):
-        self._symbolic = symbolic
-        self._label = label
-        self._moving = moving
-        self._inputs = inputs
-
-    def __getitem__(self, variable: str) -> Any:
-        """A configuration variable."""
-        return self._named(self._symbolic.variable, variable)
-
-    def velocity(self, variable: str) -> Any:
-        """Velocity of a variable."""
-        self._only_if(self._moving, "velocities")
-        return self._named(self._symbolic.velocity, variable)
-
-    def input(self, name: str) -> Any:
-        """An input."""
-        self._only_if(self._moving, "inputs")
-        if self._inputs is not None and name not in self._inputs:
-            raise ModelError(f"{self._label}: input {name!r} is not listed in `uses`", culprit=str(name))
-        return self._named(self._symbolic.input, name)
-
-    def position(self, frame: str) -> Any:
-        """World coordinates of a frame's origin (3)."""
-        return self._named(self._symbolic.position, frame)
-
-    def pose(self, frame: str) -> Any:
-        """World transform of a frame (4x4)."""
-        return self._named(self._symbolic.pose, frame)
-
-    def _named(self, get: Callable[[str], Any], name: str) -> Any:
-        try:
-            return get(name)
-        except ModelError as error:
-            raise ModelError(f"{self._label}: {error.reason}", culprit=error.culprit) from None
-
-    def _only_if(self, allowed: bool, what: str) -> None:
-        if not allowed:
-            raise ModelError(f"{self._label}: may depend on the configuration only, not on {what}", culprit=self._label)
-
-
-def resolve(element: Element, model: Model) -> Element:
-    """The element with its function turned into a `Tape`; other and already resolved elements pass through.
-
-    >>> from dalembert import Model, Potential, tx
-    >>> model = Model([tx("x", mass=1.0)])
-    >>> resolve(Potential(lambda m: m["x"] ** 2), model).energy.variables
+    >>> from dalembert import Model, tx
+    >>> from dalembert.symbolic import Symbolic
+    >>> s = Symbolic(Model([tx("x", mass=1.0)]))
+    >>> record(s, [s.variable("x") ** 2], (), "square").variables
     ('x',)
     """
-    field = _field(element)
-    if field is None:
-        return element
-    given = getattr(element, field)
-    if isinstance(given, Tape):
-        for names, table, kind in (
-            (given.variables, model.variables, "variable"),
-            (given.rows, model.dynamic, "dynamic variable"),
-            (given.inputs, element.inputs, "input"),
-        ):
-            for name in names:
-                if name not in table:
-                    raise ModelError(f"{element.label}: unknown {kind} {name!r}", culprit=name)
-        if given.variables == tuple(v for v in model.variables if v in given.variables):
-            return element
-        given = _as_function(given)  # made for a model with another order
-    if not callable(given):
-        raise ModelError(f"{element.label}: needs a function of m, not {type(given).__name__}", culprit=element.label)
-    return replace(element, **{field: _record(element, given, model)})
-
-
-def _field(element: Element) -> str | None:
-    for kind, field in ((el.Potential, "energy"), (el.Force, "force"), (el.Constraint, "h")):
-        if isinstance(element, kind):
-            return field
-    return None
-
-
-def _as_function(tape: Tape) -> Callable[[Quantities], Any]:
-    def function(m: Quantities) -> Any:
-        values = tape.expression(
-            [m[v] for v in tape.variables],
-            [m.velocity(v) for v in tape.variables] if tape.rows else (),
-            [m.input(u) for u in tape.inputs],
-        )
-        return dict(zip(tape.rows, values, strict=True)) if tape.rows else values[0]
-
-    return function
-
-
-def _record(element: Element, function: Callable[[Quantities], Any], model: Model) -> Tape:
-    """Call the function with symbols and write down what it computed."""
-    import casadi as ca
-
-    from ..symbolic import Symbolic
-
-    label = element.label
-    symbolic = Symbolic(model)
-    moving = isinstance(element, el.Force)
-    try:
-        value = function(Quantities(symbolic, label, moving=moving, inputs=element.inputs))
-    except ModelError:
-        raise
-    except Exception as error:
-        raise ModelError(f"{label}: its function failed: {type(error).__name__}: {error}", culprit=label) from error
-    rows: tuple[str, ...] = ()
-    values = [value]
-    if moving:
-        if not isinstance(value, Mapping) or not value:
-            raise ModelError(f"{label}: must return {{variable: expression}}, not {_shown(value)}", culprit=label)
-        for name in value:
-            if name not in model.dynamic:
-                why = "is kinematic, no force acts on it" if name in model.kinematic else "is not a variable"
-                raise ModelError(f"{label}: {name!r} {why}", culprit=str(name))
-        rows = tuple(name for name in model.dynamic if name in value)
-        values = [value[name] for name in rows]
+    ca, model = symbolic.ca, symbolic.model
     outputs = ca.vertcat(*(_scalar(ca, x, label) for x in values))
     arguments = ca.vertcat(symbolic.q, symbolic.v, symbolic.u)
     code = _instructions(ca, [arguments], outputs, label)
@@ -255,17 +147,15 @@ def _record(element: Element, function: Callable[[Quantities], Any], model: Mode
     )
 
 
-def _shown(value: Any) -> str:
-    return type(value).__name__
-
-
 def _scalar(ca: Any, value: Any, label: str) -> Any:
     if isinstance(value, (bool, str, ca.MX)) or value is None:
-        raise ModelError(f"{label}: must return a CasADi SX expression, not {_shown(value)}", culprit=label)
+        raise ModelError(f"{label}: must return a CasADi SX expression, not {type(value).__name__}", culprit=label)
     try:
         expression = ca.SX(value)
     except Exception:
-        raise ModelError(f"{label}: must return a CasADi SX expression, not {_shown(value)}", culprit=label) from None
+        raise ModelError(
+            f"{label}: must return a CasADi SX expression, not {type(value).__name__}", culprit=label
+        ) from None
     if expression.shape != (1, 1):
         raise ModelError(f"{label}: must return a scalar, not shape {expression.shape}", culprit=label)
     return ca.densify(expression)
@@ -334,27 +224,23 @@ class Derivatives:
     second: Program
 
 
-def derivative_tapes(element: Element, model: Model | None = None) -> Derivatives:
-    """Exact derivatives of a resolved user element, ready for the compiled core. See `Derivatives`.
+def derivatives(tape: Tape, label: str = "tape") -> Derivatives:
+    """Exact derivatives of a tape, ready for the compiled core. See `Derivatives`; `label` is for messages.
 
     >>> from dalembert import Model, Potential, tx
     >>> model = Model([tx("x", mass=1.0)], [Potential(lambda m: m["x"] ** 4)])
-    >>> derivative_tapes(model.elements[0], model).first.n_out
+    >>> derivatives(model.elements[0].tape).first.n_out
     3
     """
     import casadi as ca
 
-    field = _field(element)
-    tape = getattr(element, field) if field else None
-    if not isinstance(tape, Tape):
-        raise ModelError(f"{element.label}: is not a resolved user element", culprit=element.label)
     m, k, r = len(tape.variables), len(tape.inputs), len(tape.rows)
     q, v, u = ca.SX.sym("q", m), ca.SX.sym("v", m), ca.SX.sym("u", k)
     values = ca.vertcat(*tape.expression(ca.vertsplit(q), ca.vertsplit(v), ca.vertsplit(u)))
 
     def program(arguments: list[Any], *outputs: Any) -> Program:
         stacked = ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs))  # vec is column-major
-        return _program(ca, arguments, stacked, element.label)
+        return _program(ca, arguments, stacked, label)
 
     if r == 0:
         d = ca.SX.sym("d", m)

@@ -1,0 +1,164 @@
+"""Elements of a user: functions that return CasADi expressions become tapes, plain immutable data, when a Model is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...errors import ModelError
+from ..tape import Tape, derivatives, record
+from .base import ConstraintElement, Element, ForceElement, PotentialElement, element
+from .fields import Function, InputNames, Text
+
+if TYPE_CHECKING:
+    from ...symbolic import Quantities, Symbolic
+    from ..compile import Row, Table
+    from ..model import Model
+
+__all__ = ["Constraint", "Force", "Potential"]
+
+
+class _FromFunction(Element):
+    """What the three have in common: one field is a function, and then its tape."""
+
+    FUNCTION: ClassVar[str]  # name of that field
+    MOVING: ClassVar[bool] = False  # may depend on velocities and inputs, and acts on named rows
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    @property
+    def tape(self) -> Tape:
+        """The function as data; raises `ModelError` before a Model has made it so."""
+        tape = getattr(self, self.FUNCTION)
+        if not isinstance(tape, Tape):
+            raise ModelError(f"{self.label}: not resolved yet; take elements from a built Model", culprit=self.label)
+        return tape
+
+    def validate(self) -> None:
+        tape = getattr(self, self.FUNCTION)
+        if not isinstance(tape, Tape):
+            return
+        if bool(tape.rows) != self.MOVING:
+            self._refuse("rows (the variables it acts on) belong to a Force and only there")
+        if not self.MOVING and tape.moving:
+            self._refuse("may depend on the configuration only")
+
+    def depends_on(self, model: Model) -> set[str]:
+        return set(self.tape.variables)
+
+    def resolved(self, model: Model) -> Element:
+        given = getattr(self, self.FUNCTION)
+        if isinstance(given, Tape):
+            for names, table, kind in (
+                (given.variables, model.variables, "variable"),
+                (given.rows, model.dynamic, "dynamic variable"),
+                (given.inputs, self.inputs, "input"),
+            ):
+                for name in names:
+                    if name not in table:
+                        self._refuse(f"unknown {kind} {name!r}", name)
+            if given.variables == tuple(v for v in model.variables if v in given.variables):
+                return self
+            given = _as_function(given)  # made for a model with another order
+        if not callable(given):
+            self._refuse(f"needs a function of m, not {type(given).__name__}")
+        return replace(self, **{self.FUNCTION: self._record(given, model)})  # type: ignore[type-var]
+
+    def _record(self, function: Callable[[Quantities], Any], model: Model) -> Tape:
+        """Call the function with symbols and write down what it computed."""
+        from ...symbolic import Quantities, Symbolic
+
+        label = self.label
+        symbolic = Symbolic(model)
+        try:
+            value = function(Quantities(symbolic, label, moving=self.MOVING, inputs=self.inputs))
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(f"{label}: its function failed: {type(error).__name__}: {error}", culprit=label) from error
+        if not self.MOVING:
+            return record(symbolic, [value], (), label)
+        if not isinstance(value, Mapping) or not value:
+            self._refuse(f"must return {{variable: expression}}, not {type(value).__name__}")
+        for name in value:
+            if name not in model.dynamic:
+                why = "is kinematic, no force acts on it" if name in model.kinematic else "is not a variable"
+                self._refuse(f"{name!r} {why}", str(name))
+        rows = tuple(name for name in model.dynamic if name in value)
+        return record(symbolic, [value[name] for name in rows], rows, label)
+
+    def compile(self, table: Table) -> Iterable[Row]:
+        return [table.on_tapes(f"Tape{type(self).__name__}", derivatives(self.tape, self.label))]
+
+    def symbolic(self, s: Symbolic) -> Any:
+        return s.tape(self.tape)[0]
+
+
+def _as_function(tape: Tape) -> Callable[[Quantities], Any]:
+    def function(m: Quantities) -> Any:
+        values = tape.expression(
+            [m[v] for v in tape.variables],
+            [m.velocity(v) for v in tape.variables] if tape.rows else (),
+            [m.input(u) for u in tape.inputs],
+        )
+        return dict(zip(tape.rows, values, strict=True)) if tape.rows else values[0]
+
+    return function
+
+
+@element
+@dataclass(frozen=True)
+class Potential(_FromFunction, PotentialElement):
+    """A potential energy of your own: `energy(m)` returns a CasADi expression.
+
+    `m["theta"]` is a variable, `m.position("bob")` the 3 world coordinates of a frame's origin, `m.pose("bob")` its 4x4
+    transform. Exact derivatives to the third order follow by themselves. When the Model is built the function becomes
+    an immutable `Tape`.
+
+    >>> Potential(lambda m: 0.5 * m["theta"] ** 2, name="soft").name
+    'soft'
+    """
+
+    FUNCTION = "energy"
+    energy: Function
+    name: Text = "Potential"
+
+
+@element
+@dataclass(frozen=True)
+class Force(_FromFunction, ForceElement):
+    """Generalized forces of your own: `force(m)` returns {variable: CasADi expression}.
+
+    Expressions may use `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`.
+    `uses` lists the inputs.
+
+    >>> Force(lambda m: {"x": -m.velocity("x") ** 3}, name="drag").inputs
+    ()
+    """
+
+    FUNCTION = "force"
+    MOVING = True
+    force: Function
+    uses: InputNames = ()
+    name: Text = "Force"
+
+    def symbolic(self, s: Symbolic) -> Any:
+        return s.on(dict(zip(self.tape.rows, s.tape(self.tape), strict=True)))
+
+
+@element
+@dataclass(frozen=True)
+class Constraint(_FromFunction, ConstraintElement):
+    """A holonomic constraint of your own: `h(m)` returns a CasADi expression that is held at zero (one row).
+
+    >>> Constraint(lambda m: m["a"] - m["b"] ** 2, name="parabola").size
+    1
+    """
+
+    FUNCTION = "h"
+    h: Function
+    name: Text = "Constraint"
