@@ -13,15 +13,18 @@ const double* path(const OptArray& Rho, size_t count, size_t steps, size_t nqk, 
 }
 
 // ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored
-nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U, const OptArray& Rho, int every, const nb::object& progress) {
+nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
+                   const OptArray& Rho, int every, const nb::object& progress) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
   if (every < 1 || steps % every) throw nb::value_error("the number of steps must be a multiple of `every`");
-  sized(q0, z.nq, "q"); sized(p0, z.nd, "p");
+  sized(q0, z.nq, "q");
+  sized(p0, z.nd, "p");
   size_t rows = steps / every;
   double *Q, *P, *L, *I;
-  nb::object aq = make_array({rows + 1, z.nq}, &Q), ap = make_array({rows + 1, z.nd}, &P), al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I);
+  nb::object aq = make_array({rows + 1, z.nq}, &Q), ap = make_array({rows + 1, z.nd}, &P),
+             al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I);
   std::memcpy(Q, q0.data(), z.nq * sizeof(double));
   std::memcpy(P, p0.data(), z.nd * sizeof(double));
   std::vector<int> its(rows + 1);
@@ -52,17 +55,21 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
 }
 
 // many rollouts: (count, nq), (count, nd), U (count or 1, steps, nu), Rho (...)
-nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U, const OptArray& Rho, bool shared_u, bool shared_rho, int threads, bool lanes, bool keep) {
+nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
+                   const OptArray& Rho, bool shared_u, bool shared_rho, int threads, bool lanes, bool keep) {
   const ModelData& M = core.model();
   Sizes z(M);
   size_t count = z.nq ? q0.size() / z.nq : 0;
   int steps = int(dt.size());
-  sized(q0, count * z.nq, "q"); sized(p0, count * z.nd, "p");
+  sized(q0, count * z.nq, "q");
+  sized(p0, count * z.nd, "p");
   bool by_part;
-  const double *u = sized(U, (shared_u ? 1 : count) * steps * z.nu, "u"), *rho = path(Rho, shared_rho ? 1 : count, steps, z.nqk, o, &by_part);
+  const double *u = sized(U, (shared_u ? 1 : count) * steps * z.nu, "u"),
+               *rho = path(Rho, shared_rho ? 1 : count, steps, z.nqk, o, &by_part);
   size_t rows = keep ? steps + 1 : 1, rho_rows = size_t(steps) * (by_part ? o.parts->count : 1);
   double *Q, *P, *L;
-  nb::object aq = make_array({count, rows, z.nq}, &Q), ap = make_array({count, rows, z.nd}, &P), al = make_array({count, keep ? size_t(steps) : 0, z.nc}, &L);
+  nb::object aq = make_array({count, rows, z.nq}, &Q), ap = make_array({count, rows, z.nd}, &P),
+             al = make_array({count, keep ? size_t(steps) : 0, z.nc}, &L);
   std::vector<RolloutStatus> status(count);
   volatile bool stop = false;
   const KernelTable& k = core.table();
@@ -77,29 +84,48 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
     int n = 0;
     for (; n < int(width) && size_t(g) * width + n < count; ++n) {
       size_t c = size_t(g) * width + n;
-      r[n] = Rollout{steps, dt.data(), u ? u + (shared_u ? 0 : c) * steps * z.nu : nullptr, rho ? rho + (shared_rho ? 0 : c) * rho_rows * z.nqk : nullptr,
-                     Q + c * rows * z.nq, P + c * rows * z.nd, keep ? L + c * steps * z.nc : nullptr, nullptr, keep ? 1 : 0, by_part};
+      r[n] = Rollout{steps,
+                     dt.data(),
+                     u ? u + (shared_u ? 0 : c) * steps * z.nu : nullptr,
+                     rho ? rho + (shared_rho ? 0 : c) * rho_rows * z.nqk : nullptr,
+                     Q + c * rows * z.nq,
+                     P + c * rows * z.nd,
+                     keep ? L + c * steps * z.nc : nullptr,
+                     nullptr,
+                     keep ? 1 : 0,
+                     by_part};
     }
     RolloutStatus* st = &status[size_t(g) * width];
-    if (lanes) { k.rollout_lanes(s, o, r, n, 0, steps, st, &stop); return; }
+    if (lanes) {
+      k.rollout_lanes(s, o, r, n, 0, steps, st, &stop);
+      return;
+    }
     constexpr int block = 256;
     for (int from = 0; from < steps && !stop && st->status == 0; from += block)
       *st = k.rollout(s, o, r[0], from, from + block < steps ? from + block : steps, from > 0);
   });
   nb::list done, codes;
-  for (const RolloutStatus& st : status) { done.append(st.steps); codes.append(st.status); }
+  for (const RolloutStatus& st : status) {
+    done.append(st.steps);
+    codes.append(st.status);
+  }
   return nb::make_tuple(aq, ap, al, done, codes, bool(stop));
 }
 
 // closed loop around a reference: u_k = Uref - K (x - Xref)
-nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xref, const Array& Uref, const Array& K, const Array& dt) {
+nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xref, const Array& Uref, const Array& K,
+                  const Array& dt) {
   const ModelData& M = core.model();
   Sizes z(M);
   size_t steps = dt.size();
-  sized(x0, z.nx, "x0"); sized(Xref, (steps + 1) * z.nx, "X"); sized(Uref, steps * z.nU, "U"); sized(K, steps * z.nU * z.ndx, "K");
+  sized(x0, z.nx, "x0");
+  sized(Xref, (steps + 1) * z.nx, "X");
+  sized(Uref, steps * z.nU, "U");
+  sized(K, steps * z.nU * z.ndx, "K");
   double *X, *U;
   nb::object ax = make_array({steps + 1, z.nx}, &X), au = make_array({steps, z.nU}, &U);
-  std::vector<double> Q((steps + 1) * z.nq + 1), P((steps + 1) * z.nd + 1), V((steps + 1) * z.nk + 1), u(steps * z.nu + 1), rho(steps * z.nk + 1);
+  std::vector<double> Q((steps + 1) * z.nq + 1), P((steps + 1) * z.nd + 1), V((steps + 1) * z.nk + 1),
+      u(steps * z.nu + 1), rho(steps * z.nk + 1);
   std::memcpy(Q.data(), x0.data(), z.nq * sizeof(double));
   std::memcpy(P.data(), x0.data() + z.nq, z.nd * sizeof(double));
   std::memcpy(V.data(), x0.data() + z.nq + z.nd, z.nk * sizeof(double));
@@ -108,7 +134,12 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
     Lease s(core);
     nb::gil_scoped_release nogil;
     Rollout r{int(steps), dt.data(), nullptr, nullptr, Q.data(), P.data(), nullptr, nullptr};
-    r.K = K.data(); r.Xref = Xref.data(); r.Uref = Uref.data(); r.Uout = u.data(); r.Rhoout = rho.data(); r.Vrho = V.data();
+    r.K = K.data();
+    r.Xref = Xref.data();
+    r.Uref = Uref.data();
+    r.Uout = u.data();
+    r.Rhoout = rho.data();
+    r.Vrho = V.data();
     st = core.table().rollout(s, o, r, 0, int(steps), false);
     for (size_t k = 0; k <= size_t(st.steps); ++k) {
       double* x = X + k * z.nx;
@@ -127,8 +158,11 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
 }  // namespace
 
 void bind_rollouts(nb::class_<Core>& c) {
-  c.def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(), nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none())
-      .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(), nb::arg("kinematic").none(), nb::arg("shared_u"), nb::arg("shared_rho"), nb::arg("threads"), nb::arg("lanes"), nb::arg("keep"))
+  c.def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
+        nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none())
+      .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
+           nb::arg("kinematic").none(), nb::arg("shared_u"), nb::arg("shared_rho"), nb::arg("threads"),
+           nb::arg("lanes"), nb::arg("keep"))
       .def("project", &project);
 }
 

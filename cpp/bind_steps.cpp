@@ -14,11 +14,13 @@ double cpu_seconds() {  // of this thread: a busy machine must not spoil a timin
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, const Array& U, const Array& dt, const OptArray& Lam, int threads) {
+nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, const Array& U, const Array& dt,
+                               const OptArray& Lam, int threads) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
-  sized(X, size_t(steps + 1) * z.nx, "X"); sized(U, size_t(steps) * z.nU, "U");
+  sized(X, size_t(steps + 1) * z.nx, "X");
+  sized(U, size_t(steps) * z.nU, "U");
   const double* lam0 = sized(Lam, size_t(steps) * z.nc, "lam");
   double *A, *B;
   nb::object aa = make_array({size_t(steps), z.ndx, z.ndx}, &A), ab = make_array({size_t(steps), z.ndx, z.nW}, &B);
@@ -35,21 +37,31 @@ nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, con
         std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
         if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
         else if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);  // no step's end may depend on the steps before it
-        int st = k.linearize(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, A + i * z.ndx * z.ndx, B + i * z.ndx * z.nW);
-        if (st) { int seen = bad; while (i < seen && !bad.compare_exchange_weak(seen, i)) {} code = st; break; }
+        int st = k.linearize(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess,
+                             A + i * z.ndx * z.ndx, B + i * z.ndx * z.nW);
+        if (st) {
+          int seen = bad;
+          while (i < seen && !bad.compare_exchange_weak(seen, i)) {}
+          code = st;
+          break;
+        }
       }
     });
   }
   return nb::make_tuple(aa, ab, int(bad), int(code));
 }
 
-nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, const Array& U, const Array& dt, const Array& Zc, int threads) {
+nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, const Array& U, const Array& dt,
+                                  const Array& Zc, int threads) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
-  sized(X, size_t(steps + 1) * z.nx, "X"); sized(U, size_t(steps) * z.nU, "U"); sized(Zc, size_t(steps) * z.ndx, "Z");
+  sized(X, size_t(steps + 1) * z.nx, "X");
+  sized(U, size_t(steps) * z.nU, "U");
+  sized(Zc, size_t(steps) * z.ndx, "Z");
   double *xx, *xu, *uu;
-  nb::object a1 = make_array({size_t(steps), z.ndx, z.ndx}, &xx), a2 = make_array({size_t(steps), z.ndx, z.nW}, &xu), a3 = make_array({size_t(steps), z.nW, z.nW}, &uu);
+  nb::object a1 = make_array({size_t(steps), z.ndx, z.ndx}, &xx), a2 = make_array({size_t(steps), z.ndx, z.nW}, &xu),
+             a3 = make_array({size_t(steps), z.nW, z.nW}, &uu);
   std::atomic<int> bad{steps}, code{0};
   {
     nb::gil_scoped_release nogil;
@@ -64,14 +76,21 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
         std::memcpy(zc.data(), c, z.nd * sizeof(double));
         std::memcpy(zc.data() + z.nd, c + z.nv, z.nd * sizeof(double));
         if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);
-        int st = k.second_order(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, 1, zc.data(), H.data());
-        if (st) { int seen = bad; while (i < seen && !bad.compare_exchange_weak(seen, i)) {} code = st; break; }
+        int st = k.second_order(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, 1, zc.data(),
+                                H.data());
+        if (st) {
+          int seen = bad;
+          while (i < seen && !bad.compare_exchange_weak(seen, i)) {}
+          code = st;
+          break;
+        }
         size_t ns = z.nv + z.nd;
         for (size_t r = 0; r < ns; ++r) {
           std::memcpy(xx + (i * z.ndx + r) * z.ndx, &H[r * z.nw], ns * sizeof(double));
           std::memcpy(xu + (i * z.ndx + r) * z.nW, &H[r * z.nw + ns], z.nW * sizeof(double));
         }
-        for (size_t r = 0; r < z.nW; ++r) std::memcpy(uu + (i * z.nW + r) * z.nW, &H[(ns + r) * z.nw + ns], z.nW * sizeof(double));
+        for (size_t r = 0; r < z.nW; ++r)
+          std::memcpy(uu + (i * z.nW + r) * z.nW, &H[(ns + r) * z.nw + ns], z.nW * sizeof(double));
       }
     });
   }
@@ -81,99 +100,143 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
 }  // namespace
 
 void bind_steps(nb::class_<Core>& c) {
-  c.def("step", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& guess, const Array& lam) {
-        Sizes z(c.model());
-        sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(guess, z.nq, "guess"); sized(lam, z.nc, "lam");
-        double *y, *l, *pn;
-        nb::object ay = make_array({z.nq}, &y), al = make_array({z.nc}, &l), ap = make_array({z.nd}, &pn);
-        std::memcpy(y, guess.data(), z.nq * sizeof(double));
-        std::memcpy(l, lam.data(), z.nc * sizeof(double));
-        int its = 0;
-        double err = 0;
-        Lease s(c);
-        int st = c.table().step(s, o, dt, x.data(), p.data(), u.data(), y, l, pn, &its, &err);
-        return nb::make_tuple(ay, ap, al, its, st, err);
-      })
-      .def("linearize_trajectory", &linearize_trajectory, nb::arg("options"), nb::arg("X"), nb::arg("U"), nb::arg("dt"), nb::arg("lam").none(), nb::arg("threads"))
+  c.def("step",
+        [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& guess,
+           const Array& lam) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(guess, z.nq, "guess");
+    sized(lam, z.nc, "lam");
+    double *y, *l, *pn;
+    nb::object ay = make_array({z.nq}, &y), al = make_array({z.nc}, &l), ap = make_array({z.nd}, &pn);
+    std::memcpy(y, guess.data(), z.nq * sizeof(double));
+    std::memcpy(l, lam.data(), z.nc * sizeof(double));
+    int its = 0;
+    double err = 0;
+    Lease s(c);
+    int st = c.table().step(s, o, dt, x.data(), p.data(), u.data(), y, l, pn, &its, &err);
+    return nb::make_tuple(ay, ap, al, its, st, err);
+  })
+      .def("linearize_trajectory", &linearize_trajectory, nb::arg("options"), nb::arg("X"), nb::arg("U"), nb::arg("dt"),
+           nb::arg("lam").none(), nb::arg("threads"))
       .def("second_order_trajectory", &second_order_trajectory)
-      .def("derivatives", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, bool with_dt) {
-        Sizes z(c.model());
-        sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
-        size_t nw = z.nw + with_dt;
-        double *Y, *P, *L;
-        nb::object a = make_array({z.nd, nw}, &Y), b = make_array({z.nd, nw}, &P), l = make_array({z.nc, nw}, &L);
-        Lease s(c);
-        End end(y, lam);
-        int status = c.table().derivatives(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), Y, P, L, with_dt);
-        return nb::make_tuple(a, b, l, status == 0);
-      })
-      .def("adjoint", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, const Array& zq, const Array& zp, const Array& zl) {
-        Sizes z(c.model());
-        sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
-        sized(zq, z.nd, "zq"); sized(zp, z.nd, "zp"); sized(zl, z.nc, "zl");
-        double* g;
-        nb::object a = make_array({z.nw}, &g);
-        Lease s(c);
-        End end(y, lam);
-        int status = c.table().adjoint(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), zq.data(), zp.data(), zl.data(), g);
-        return nb::make_tuple(a, status == 0);
-      })
-      .def("second_order", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, const Array& Zc) {
-        Sizes z(c.model());
-        sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
-        size_t len = 2 * z.nd + z.nc, count = len ? Zc.size() / len : 0;
-        sized(Zc, count * len, "costates");
-        double* H;
-        nb::object a = make_array({count, z.nw, z.nw}, &H);
-        Lease s(c);
-        nb::gil_scoped_release nogil;
-        End end(y, lam);
-        int status = c.table().second_order(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), Given::solution, int(count), Zc.data(), H);
-        nb::gil_scoped_acquire gil;
-        return nb::make_tuple(a, status == 0);
-      })
-      .def("condition", [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam) {
-        Sizes z(c.model());
-        sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
-        double newton = 0;
-        Lease s(c);
-        double cons = c.table().condition(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), &newton);
-        return nb::make_tuple(newton, cons);
-      })
+      .def("derivatives",
+           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y,
+              const Array& lam, bool with_dt) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(y, z.nq, "next q");
+    sized(lam, z.nc, "lam");
+    size_t nw = z.nw + with_dt;
+    double *Y, *P, *L;
+    nb::object a = make_array({z.nd, nw}, &Y), b = make_array({z.nd, nw}, &P), l = make_array({z.nc, nw}, &L);
+    Lease s(c);
+    End end(y, lam);
+    int status = c.table().derivatives(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), Y, P, L,
+                                       with_dt);
+    return nb::make_tuple(a, b, l, status == 0);
+  })
+      .def("adjoint",
+           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y,
+              const Array& lam, const Array& zq, const Array& zp, const Array& zl) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(y, z.nq, "next q");
+    sized(lam, z.nc, "lam");
+    sized(zq, z.nd, "zq");
+    sized(zp, z.nd, "zp");
+    sized(zl, z.nc, "zl");
+    double* g;
+    nb::object a = make_array({z.nw}, &g);
+    Lease s(c);
+    End end(y, lam);
+    int status = c.table().adjoint(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), zq.data(),
+                                   zp.data(), zl.data(), g);
+    return nb::make_tuple(a, status == 0);
+  })
+      .def("second_order",
+           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y,
+              const Array& lam, const Array& Zc) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(y, z.nq, "next q");
+    sized(lam, z.nc, "lam");
+    size_t len = 2 * z.nd + z.nc, count = len ? Zc.size() / len : 0;
+    sized(Zc, count * len, "costates");
+    double* H;
+    nb::object a = make_array({count, z.nw, z.nw}, &H);
+    Lease s(c);
+    nb::gil_scoped_release nogil;
+    End end(y, lam);
+    int status = c.table().second_order(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(),
+                                        Given::solution, int(count), Zc.data(), H);
+    nb::gil_scoped_acquire gil;
+    return nb::make_tuple(a, status == 0);
+  })
+      .def("condition",
+           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y,
+              const Array& lam) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(y, z.nq, "next q");
+    sized(lam, z.nc, "lam");
+    double newton = 0;
+    Lease s(c);
+    double cons = c.table().condition(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), &newton);
+    return nb::make_tuple(newton, cons);
+  })
       // repeats one kernel on the same point, for the benchmarks: CPU seconds per call
-      .def("time", [](Core& c, const std::string& what, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y, const Array& lam, int repeats) {
-        Sizes z(c.model());
-        sized(x, z.nq, "q"); sized(p, z.nd, "p"); sized(u, z.nu, "u"); sized(y, z.nq, "next q"); sized(lam, z.nc, "lam");
-        size_t nz = 2 * z.nd + z.nc;
-        std::vector<double> a_((what == "tensors" ? nz : 1) * z.nw * z.nw + z.ndx * z.ndx + 9), b_(z.nw * z.nw + z.ndx * z.nW + 9), d_(z.nw * z.nw + 9), v(z.nv + 1), zc(nz + 1, 1.0), unit(nz * nz + 1);
-        double *a = aligned(a_.data()), *b = aligned(b_.data()), *d = aligned(d_.data());  // as make_array does
-        for (size_t i = 0; i < nz; ++i) unit[i * nz + i] = 1.0;
-        for (size_t i = 0; i < std::min(z.nq, z.nv); ++i) v[i] = (y.data()[i] - x.data()[i]) / dt;
-        Lease s(c);
-        const KernelTable& k = c.table();
-        nb::gil_scoped_release nogil;
-        End end(y, lam);
-        double *yy = end.y.data(), *ll = end.lam.data();
-        bool after = what.ends_with("_after_step");  // what the step has computed is still there
-        Given given = after ? Given::just_solved : Given::solution;
-        if (after) {
-          std::vector<double> pn(z.nd + 1);
-          int its;
-          double err;
-          k.step(s, o, dt, x.data(), p.data(), u.data(), yy, ll, pn.data(), &its, &err);
-        }
-        double t0 = cpu_seconds();
-        for (int i = 0; i < repeats; ++i) {
-          if (what == "first") k.first(s, x.data(), v.data(), a, b);
-          else if (what == "generators") k.generators(s, x.data(), v.data());
-          else if (what == "second") k.second(s, x.data(), v.data(), a, b, d);
-          else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a, b, d);
-          else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, a, b);
-          else if (what.starts_with("second_order")) k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, 1, zc.data(), a);
-          else if (what == "tensors") k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, Given::solution, int(nz), unit.data(), a);
-        }
-        return (cpu_seconds() - t0) / repeats;
-      });
+      .def("time", [](Core& c, const std::string& what, const Options& o, double dt, const Array& x, const Array& p,
+                      const Array& u, const Array& y, const Array& lam, int repeats) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(y, z.nq, "next q");
+    sized(lam, z.nc, "lam");
+    size_t nz = 2 * z.nd + z.nc;
+    std::vector<double> a_((what == "tensors" ? nz : 1) * z.nw * z.nw + z.ndx * z.ndx + 9),
+        b_(z.nw * z.nw + z.ndx * z.nW + 9), d_(z.nw * z.nw + 9), v(z.nv + 1), zc(nz + 1, 1.0), unit(nz * nz + 1);
+    double *a = aligned(a_.data()), *b = aligned(b_.data()), *d = aligned(d_.data());  // as make_array does
+    for (size_t i = 0; i < nz; ++i) unit[i * nz + i] = 1.0;
+    for (size_t i = 0; i < std::min(z.nq, z.nv); ++i) v[i] = (y.data()[i] - x.data()[i]) / dt;
+    Lease s(c);
+    const KernelTable& k = c.table();
+    nb::gil_scoped_release nogil;
+    End end(y, lam);
+    double *yy = end.y.data(), *ll = end.lam.data();
+    bool after = what.ends_with("_after_step");  // what the step has computed is still there
+    Given given = after ? Given::just_solved : Given::solution;
+    if (after) {
+      std::vector<double> pn(z.nd + 1);
+      int its;
+      double err;
+      k.step(s, o, dt, x.data(), p.data(), u.data(), yy, ll, pn.data(), &its, &err);
+    }
+    double t0 = cpu_seconds();
+    for (int i = 0; i < repeats; ++i) {
+      if (what == "first") k.first(s, x.data(), v.data(), a, b);
+      else if (what == "generators") k.generators(s, x.data(), v.data());
+      else if (what == "second") k.second(s, x.data(), v.data(), a, b, d);
+      else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a, b, d);
+      else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, a, b);
+      else if (what.starts_with("second_order"))
+        k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, 1, zc.data(), a);
+      else if (what == "tensors")
+        k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, Given::solution, int(nz), unit.data(), a);
+    }
+    return (cpu_seconds() - t0) / repeats;
+  });
 }
 
 }  // namespace dalembert

@@ -1,4 +1,5 @@
-// dalembert._core: the module. Its parts convert and check, compute nothing. Arrays are C-contiguous float64, checked for size.
+// dalembert._core: the module. Its parts convert and check, compute nothing. Arrays are C-contiguous float64, checked
+// for size.
 #include <algorithm>
 #include <stdexcept>
 #include "core.hpp"
@@ -6,9 +7,16 @@
 
 using namespace dalembert;
 
-static Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance, int max_iterations, bool plain, double stop, const std::vector<double>& h_stop, int order) {
+static Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance,
+                            int max_iterations, bool plain, double stop, const std::vector<double>& h_stop, int order) {
   Options o;
-  o.alpha = alpha; o.minus = minus; o.plus = plus; o.tolerance = tolerance; o.h_tolerance = h_tolerance; o.max_iterations = max_iterations; o.plain = plain;
+  o.alpha = alpha;
+  o.minus = minus;
+  o.plus = plus;
+  o.tolerance = tolerance;
+  o.h_tolerance = h_tolerance;
+  o.max_iterations = max_iterations;
+  o.plain = plain;
   o.h_stop = h_stop;
   o.parts = parts_of(order);
   if (!o.parts) throw nb::value_error("order must be 2, 4 or 6");
@@ -24,7 +32,8 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // models alive at exit are no leak, and a library prints nothing
   m.def("kernels", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
   m.def("width", [] { return kernels().width; }, "Rollouts carried side by side in one SIMD register.");
-  m.def("set_kernels", [](const std::string& name) { return set_kernels(name.c_str()); }, "Force an instruction set for cores made from now on ('auto' to choose).");
+  m.def("set_kernels", [](const std::string& name) { return set_kernels(name.c_str()); },
+        "Force an instruction set for cores made from now on ('auto' to choose).");
   m.def("parts", [](int order) {
     const Parts* parts = parts_of(order);
     if (!parts) throw nb::value_error("order must be 2, 4 or 6");
@@ -39,8 +48,14 @@ NB_MODULE(_core, m) {
   m.attr("ELEMENT_KINDS") = kinds;  // {family: kinds}
   m.attr("TAPE_OPS") = ops;         // {operation: number of operands}, numbered in this order
 
-  nb::class_<Options>(m, "Options").def("__init__", [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s, const std::vector<double>& hs, int order) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs, order)); },
-      nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"), nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0, nb::arg("h_stop") = std::vector<double>(), nb::arg("order") = 2);
+  nb::class_<Options>(m, "Options")
+      .def("__init__",
+           [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s,
+              const std::vector<double>& hs,
+              int order) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs, order)); },
+           nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"),
+           nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0,
+           nb::arg("h_stop") = std::vector<double>(), nb::arg("order") = 2);
 
   nb::class_<Core> core(m, "Core");
   core.def(nb::init<const nb::dict&>());

@@ -1,5 +1,5 @@
-// What a supported compiler lacks. GCC 11 has no __builtin_shufflevector: there an entry-wise constructor says the same, which its optimizer
-// turns back into shuffles.
+// What a supported compiler lacks. GCC 11 has no __builtin_shufflevector: there an entry-wise constructor says the
+// same, which its optimizer turns back into shuffles.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12

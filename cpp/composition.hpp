@@ -1,7 +1,7 @@
-// Steps of order four and six: midpoint steps of the lengths length[i] dt one after the other, inputs held, prescribed variables on the straight
-// line between their values at the ends of the whole step (parts.hpp).
-// Derivatives follow part by part with the scratch of one part (docs/kernels.md, composed steps): with w_i = (q, p, u, rho) of part i and w that of the
-// whole step, Y_i = d(q_i, p_i)/dw and M_i = dw_i/dw (made of Y_i-1 and of the straight line),
+// Steps of order four and six: midpoint steps of the lengths length[i] dt one after the other, inputs held, prescribed
+// variables on the straight line between their values at the ends of the whole step (parts.hpp). Derivatives follow
+// part by part with the scratch of one part (docs/kernels.md, composed steps): with w_i = (q, p, u, rho) of part i and
+// w that of the whole step, Y_i = d(q_i, p_i)/dw and M_i = dw_i/dw (made of Y_i-1 and of the straight line),
 //   Y_i = D_i M_i,   z_i-1 = A_i' z_i,   H = sum_i M_i' H_i(z_i) M_i.
 #pragma once
 #include "onestep.hpp"
@@ -11,17 +11,21 @@ namespace dalembert {
 
 namespace DALEMBERT_ARCH {
 
-// ---- Predictor: the polynomial through the last (up to four) configurations of a motion, whatever the lengths of its steps.
+// ---- Predictor: the polynomial through the last (up to four) configurations of a motion, whatever the lengths of its
+// steps.
 template <class T> struct History {
   static constexpr int kMost = 4;
-  T* q[kMost];            // newest first; dynamic coordinates (nqd)
-  double step[kMost];     // step[i]: length of the step from q[i + 1] to q[i]
+  T* q[kMost];         // newest first; dynamic coordinates (nqd)
+  double step[kMost];  // step[i]: length of the step from q[i + 1] to q[i]
   int count = 0;
 
   // inputs: y (nd), the configuration after a step of length dt
   DAL_INLINE void push(const T* y, int nd, double dt) {
     T* oldest = q[kMost - 1];
-    for (int i = kMost - 1; i > 0; --i) { q[i] = q[i - 1]; step[i] = step[i - 1]; }
+    for (int i = kMost - 1; i > 0; --i) {
+      q[i] = q[i - 1];
+      step[i] = step[i - 1];
+    }
     q[0] = oldest;
     step[0] = dt;
     for (int i = 0; i < nd; ++i) oldest[i] = y[i];
@@ -35,10 +39,14 @@ template <class T> struct History {
     for (int i = 0; i + 1 < count; ++i) equal = equal && step[i] == dt;
     if (equal) {
       const T three = T(3.0), four = T(4.0), six = T(6.0);
-      if (count == 4) for (int i = 0; i < nd; ++i) y[i] = four * (a[i] + c[i]) - six * b[i] - d[i];
-      else if (count == 3) for (int i = 0; i < nd; ++i) y[i] = three * (a[i] - b[i]) + c[i];
-      else if (count == 2) for (int i = 0; i < nd; ++i) y[i] = a[i] + (a[i] - b[i]);
-      else for (int i = 0; i < nd; ++i) y[i] = a[i];
+      if (count == 4)
+        for (int i = 0; i < nd; ++i) y[i] = four * (a[i] + c[i]) - six * b[i] - d[i];
+      else if (count == 3)
+        for (int i = 0; i < nd; ++i) y[i] = three * (a[i] - b[i]) + c[i];
+      else if (count == 2)
+        for (int i = 0; i < nd; ++i) y[i] = a[i] + (a[i] - b[i]);
+      else
+        for (int i = 0; i < nd; ++i) y[i] = a[i];
       return;
     }
     double time[kMost] = {};
@@ -46,7 +54,8 @@ template <class T> struct History {
     interpolate(y, nd, q, time, count, dt);
   }
 
-  // the polynomial through (time[i], rows[i]) at t; of the first rows only where all of them would give weights too large to trust
+  // the polynomial through (time[i], rows[i]) at t; of the first rows only where all of them would give weights too
+  // large to trust
   static void interpolate(T* y, int nd, T* const* rows, const double* time, int count, double t) {
     double weight[kMost + 1] = {1};
     int n = 1;
@@ -54,34 +63,43 @@ template <class T> struct History {
       double l[kMost + 1], size = 0;
       for (int i = 0; i <= n; ++i) {
         l[i] = 1;
-        for (int j = 0; j <= n; ++j) if (j != i) l[i] *= (t - time[j]) / (time[i] - time[j]);
+        for (int j = 0; j <= n; ++j)
+          if (j != i) l[i] *= (t - time[j]) / (time[i] - time[j]);
         size += __builtin_fabs(l[i]);
       }
       if (!(size <= 20)) break;  // times too close to each other, or far from t
       for (int i = 0; i <= n; ++i) weight[i] = l[i];
     }
     for (int i = 0; i < nd; ++i) y[i] = T(weight[0]) * rows[0][i];
-    for (int m = 1; m < n; ++m) for (int i = 0; i < nd; ++i) y[i] += T(weight[m]) * rows[m][i];
+    for (int m = 1; m < n; ++m)
+      for (int i = 0; i < nd; ++i) y[i] += T(weight[m]) * rows[m][i];
   }
 };
 
-// prescribed coordinates at the end of part i: the straight line from `from` to `to`, which it reaches exactly; writes the kinematic ones of `out` (nq)
-template <class T> DAL_INLINE void on_line(const ModelData& M, const Parts& parts, int i, const T* from, const T* to, T* out) {
-  if (i + 1 == parts.count) for (int k = M.nqd; k < M.nq; ++k) out[k] = to[k];
+// prescribed coordinates at the end of part i: the straight line from `from` to `to`, which it reaches exactly; writes
+// the kinematic ones of `out` (nq)
+template <class T>
+DAL_INLINE void on_line(const ModelData& M, const Parts& parts, int i, const T* from, const T* to, T* out) {
+  if (i + 1 == parts.count)
+    for (int k = M.nqd; k < M.nq; ++k) out[k] = to[k];
   else between(M, from, to, T(parts.end[i + 1]), out, M.nd, M.nv);
 }
 
 // ---- The parts of one step, solved and kept
 struct PartStates {
-  double *q, *p, *lam;     // (parts + 1, nq), (parts + 1, nd), (parts, nc)
+  double *q, *p, *lam;  // (parts + 1, nq), (parts + 1, nd), (parts, nc)
   double* q_at(const ModelData& M, int i) const { return q + size_t(i) * M.nq; }
   double* p_at(const ModelData& M, int i) const { return p + size_t(i) * M.nd; }
   double* lam_at(const ModelData& M, int i) const { return lam + size_t(i) * M.nc; }
 };
 
-// Solves all parts from (x, p). y (nq): in the guess (x itself where there is none) with the prescribed values at the end, lam (nc) likewise.
-// outputs: k (every part's state); then(i, length) after part i is solved, with w as the step has left it; returns the status, and in `failed` the part.
-template <class F> int solve_parts(Work<double>& w, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, const PartStates& k, int* iterations, double* error, F then) {
+// Solves all parts from (x, p). y (nq): in the guess (x itself where there is none) with the prescribed values at the
+// end, lam (nc) likewise. outputs: k (every part's state); then(i, length) after part i is solved, with w as the step
+// has left it; returns the status, and in `failed` the part.
+template <class F>
+int solve_parts(Work<double>& w, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p,
+                const double* u, const double* y, const double* lam, const PartStates& k, int* iterations,
+                double* error, F then) {
   const ModelData& M = *w.M;
   const int nq = M.nq, nqd = M.nqd, nd = M.nd, nc = M.nc;
   bool have_end = false;
@@ -96,19 +114,25 @@ template <class F> int solve_parts(Work<double>& w, const StepOptions& o, const 
     for (int i = 0; i < nd; ++i) w.step.p[i] = p0[i];
     for (int i = 0; i < M.nu; ++i) w.step.u[i] = u[i];
     on_line(M, parts, part, x, y, w.step.y);
-    for (int c = 0; c < nc; ++c) w.con.lam[c] = part == 0 ? lam[c] * parts.length[0] : w.con.lam[c] * (parts.length[part] / parts.length[part - 1]);
+    for (int c = 0; c < nc; ++c)
+      w.con.lam[c] = part == 0 ? lam[c] * parts.length[0]
+                               : w.con.lam[c] * (parts.length[part] / parts.length[part - 1]);
     // guess: through the end of the step, where there is a guess of it, and the newest of the parts behind
     double* rows[History<double>::kMost];
     double time[History<double>::kMost];
     int n = 0;
-    if (have_end && part + 1 < parts.count) { rows[1] = const_cast<double*>(y); time[1] = 1; }
+    if (have_end && part + 1 < parts.count) {
+      rows[1] = const_cast<double*>(y);
+      time[1] = 1;
+    }
     for (int back = part; back >= 0 && n < History<double>::kMost; --back) {
       if (n == 1 && have_end && part + 1 < parts.count) n = 2;
       rows[n] = k.q_at(M, back);
       time[n++] = parts.end[back];
     }
     if (n == 1 && have_end && part + 1 < parts.count) n = 2;
-    if (have_end && part + 1 == parts.count) for (int i = 0; i < nqd; ++i) w.step.y[i] = y[i];
+    if (have_end && part + 1 == parts.count)
+      for (int i = 0; i < nqd; ++i) w.step.y[i] = y[i];
     else History<double>::interpolate(w.step.y, nqd, rows, time, n, parts.end[part + 1]);
     normalize_balls(M, w.step.y, 0, nd);
     set_reference(w, w.step.x);
@@ -127,7 +151,10 @@ template <class F> int solve_parts(Work<double>& w, const StepOptions& o, const 
 // a solved step into w, as load_step() does: for derivatives that come after all parts were solved
 inline void load_part(Work<double>& w, const PartStates& k, int part, const double* u) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nq; ++i) { w.step.x[i] = k.q_at(M, part)[i]; w.step.y[i] = k.q_at(M, part + 1)[i]; }
+  for (int i = 0; i < M.nq; ++i) {
+    w.step.x[i] = k.q_at(M, part)[i];
+    w.step.y[i] = k.q_at(M, part + 1)[i];
+  }
   for (int i = 0; i < M.nd; ++i) w.step.p[i] = k.p_at(M, part)[i];
   for (int i = 0; i < M.nu; ++i) w.step.u[i] = u[i];
   for (int c = 0; c < M.nc; ++c) w.con.lam[c] = k.lam_at(M, part)[c];
@@ -137,8 +164,8 @@ inline void load_part(Work<double>& w, const PartStates& k, int part, const doub
 }
 
 // ---- First order
-// Yq, Yp (nd rows) and YL (nc rows): derivatives of q_i, p_i and of the part's lambda by w of the whole step, row stride w.stride(with_dt);
-// S: scratch of the same shape; R (nd, nv), J1, J2 (nd, nv): scratch.
+// Yq, Yp (nd rows) and YL (nc rows): derivatives of q_i, p_i and of the part's lambda by w of the whole step, row
+// stride w.stride(with_dt); S: scratch of the same shape; R (nd, nv), J1, J2 (nd, nv): scratch.
 struct PartTangent {
   double *Yq, *Yp, *YL, *S, *R, *J1, *J2;
 };
@@ -151,7 +178,8 @@ inline void tangent_at_start(const Work<double>& w, const PartTangent& t, bool w
   for (int i = 0; i < M.nd; ++i) t.Yq[size_t(i) * ld + i] = t.Yp[size_t(i) * ld + M.nv + i] = 1;
 }
 
-// The first part, after first_order() of all columns: its columns of rho go to the prescribed values at both ends of the line.
+// The first part, after first_order() of all columns: its columns of rho go to the prescribed values at both ends of
+// the line.
 inline void tangent_of_first(const Work<double>& w, const Parts& parts, const PartTangent& t, bool with_dt) {
   const ModelData& M = *w.M;
   const int ld = w.stride(with_dt), nw = w.nw + with_dt, rho = M.nv + M.nd + M.nu;
@@ -161,7 +189,10 @@ inline void tangent_of_first(const Work<double>& w, const Parts& parts, const Pa
       double* y = to + size_t(i) * ld;
       const double* z = from + size_t(i) * ld;
       for (int k = 0; k < nw; ++k) y[k] = z[k];
-      for (int k = 0; k < M.nk; ++k) { y[M.nd + k] += (1 - c) * z[rho + k]; y[rho + k] = c * z[rho + k]; }
+      for (int k = 0; k < M.nk; ++k) {
+        y[M.nd + k] += (1 - c) * z[rho + k];
+        y[rho + k] = c * z[rho + k];
+      }
       if (with_dt) y[nw - 1] *= parts.length[0];
     }
   };
@@ -170,11 +201,15 @@ inline void tangent_of_first(const Work<double>& w, const Parts& parts, const Pa
   if (M.nc) take(t.YL, w.lin.L, M.nc);
 }
 
-// The next part, of length h, after its reduced first_order(): what belongs to q_k follows from p_k by R (see there), so with
-//   S = Yp + R Yq + R_kin (line at the part's start):   Yq <- Z_p S + Z_u + Z_rho (line at its end),   Yp <- (J1 Yq_before + J2 Yq + ...)/h.
-inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, const PartTangent& t, bool with_dt, bool lambda) {
+// The next part, of length h, after its reduced first_order(): what belongs to q_k follows from p_k by R (see there),
+// so with
+//   S = Yp + R Yq + R_kin (line at the part's start):   Yq <- Z_p S + Z_u + Z_rho (line at its end),   Yp <- (J1
+//   Yq_before + J2 Yq + ...)/h.
+inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h,
+                            const PartTangent& t, bool with_dt, bool lambda) {
   const ModelData& M = *w.M;
-  const int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw + with_dt, ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nv + nd + nu;
+  const int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw + with_dt, ld = w.stride(with_dt),
+            xc = w.x_column(with_dt), rho = nv + nd + nu;
   const double begin = parts.end[part], end = parts.end[part + 1], idt = 1 / h, g = h * o.plus;
   const Slots<double> s = slots<double>(o, h);
   const bool forced = !M.forces.empty() || M.has_damping;
@@ -188,7 +223,10 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
       t.J2[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
     }
   // row (columns of w) += factor (prescribed variable k at `at` of the line)
-  auto add_line = [&](double* row, int k, double factor, double at) { row[nd + k] += (1 - at) * factor; row[rho + k] += at * factor; };
+  auto add_line = [&](double* row, int k, double factor, double at) {
+    row[nd + k] += (1 - at) * factor;
+    row[rho + k] += at * factor;
+  };
   auto add_ends = [&](double* Y, const double* Z, int rows) {  // what of Z comes directly from u, rho and dt
     for (int i = 0; i < rows; ++i) {
       double* y = Y + size_t(i) * ld;
@@ -243,14 +281,19 @@ inline void part_by_whole(const Work<double>& w, const Parts& parts, int part, c
     }
 }
 
-// Costates z = (zq, zp) behind part i -> those before it, in place; out (nw) += its gradient by u and the prescribed values, in the columns of w
-inline bool costate_of_part(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, double* zq, double* zp, const double* zl, double* out, double* grad) {
+// Costates z = (zq, zp) behind part i -> those before it, in place; out (nw) += its gradient by u and the prescribed
+// values, in the columns of w
+inline bool costate_of_part(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, double* zq,
+                            double* zp, const double* zl, double* out, double* grad) {
   const ModelData& M = *w.M;
   const int nv = M.nv, nd = M.nd, nu = M.nu, rho = nv + nd + nu;
   bool ok = prepare(w, o, h, false, false);
   adjoint(w, o, h, zq, zp, zl, false);
   adjoint_gradient(w, o, h, zp, grad);
-  for (int i = 0; i < nd; ++i) { zq[i] = grad[i]; zp[i] = grad[nv + i]; }
+  for (int i = 0; i < nd; ++i) {
+    zq[i] = grad[i];
+    zp[i] = grad[nv + i];
+  }
   for (int k = 0; k < nu; ++k) out[nv + nd + k] += grad[nv + nd + k];
   const double begin = parts.end[part], end = parts.end[part + 1];
   for (int k = 0; k < M.nk; ++k) {

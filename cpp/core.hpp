@@ -35,16 +35,23 @@ inline nb::object make_array(std::vector<size_t> shape, double** data) {
 }
 
 inline const double* sized(const Array& a, size_t n, const char* name) {
-  if (a.size() != n) throw nb::value_error((std::string(name) + " has " + std::to_string(a.size()) + " numbers, " + std::to_string(n) + " are needed").c_str());
+  if (a.size() != n)
+    throw nb::value_error(
+        (std::string(name) + " has " + std::to_string(a.size()) + " numbers, " + std::to_string(n) + " are needed")
+            .c_str());
   return a.data();
 }
-inline const double* sized(const std::optional<Array>& a, size_t n, const char* name) { return a ? sized(*a, n, name) : nullptr; }
-
+inline const double* sized(const std::optional<Array>& a, size_t n, const char* name) {
+  return a ? sized(*a, n, name) : nullptr;
+}
 
 class Core {
  public:
   explicit Core(const nb::dict& description) : M(read_model(description)), table_(kernels()) {}
-  ~Core() { for (auto& list : free_) for (Scratch* s : list) table_.drop(s); }
+  ~Core() {
+    for (auto& list : free_)
+      for (Scratch* s : list) table_.drop(s);
+  }
   Core(const Core&) = delete;
 
   const ModelData& model() const { return M; }
@@ -54,7 +61,11 @@ class Core {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       auto& list = free_[lanes];
-      if (!list.empty()) { Scratch* s = list.back(); list.pop_back(); return s; }
+      if (!list.empty()) {
+        Scratch* s = list.back();
+        list.pop_back();
+        return s;
+      }
     }
     Scratch* s = table_.make(M, true, lanes);
     if (!s) throw std::bad_alloc();
@@ -75,7 +86,11 @@ class Core {
 // the end of a step, which the kernels of composed steps solve again
 struct End {
   std::vector<double> y, lam;
-  End(const Array& y0, const Array& lam0) : y(y0.data(), y0.data() + y0.size()), lam(lam0.data(), lam0.data() + lam0.size()) { y.push_back(0); lam.push_back(0); }
+  End(const Array& y0, const Array& lam0)
+      : y(y0.data(), y0.data() + y0.size()), lam(lam0.data(), lam0.data() + lam0.size()) {
+    y.push_back(0);
+    lam.push_back(0);
+  }
 };
 
 struct Lease {
@@ -87,12 +102,23 @@ struct Lease {
   operator Scratch*() const { return s; }
 };
 
-// nx: coordinates of x = (q, p, v_rho); ndx: of its variations; nU: of u = (inputs, next prescribed coordinates), nW: of its variations; nw: of w = (dq, dp, du, drho)
+// nx: coordinates of x = (q, p, v_rho); ndx: of its variations; nU: of u = (inputs, next prescribed coordinates), nW:
+// of its variations; nw: of w = (dq, dp, du, drho)
 struct Sizes {
   size_t nq, nv, nd, nk, nqk, nu, nc, nx, ndx, nU, nW, nw;
   explicit Sizes(const ModelData& M)
-      : nq(M.nq), nv(M.nv), nd(M.nd), nk(M.nk), nqk(M.nq - M.nqd), nu(M.nu), nc(M.nc),
-        nx(M.nq + M.nd + M.nk), ndx(M.nv + M.nd + M.nk), nU(M.nu + nqk), nW(M.nu + M.nk), nw(M.nv + M.nd + M.nu + M.nk) {}
+      : nq(M.nq),
+        nv(M.nv),
+        nd(M.nd),
+        nk(M.nk),
+        nqk(M.nq - M.nqd),
+        nu(M.nu),
+        nc(M.nc),
+        nx(M.nq + M.nd + M.nk),
+        ndx(M.nv + M.nd + M.nk),
+        nU(M.nu + nqk),
+        nW(M.nu + M.nk),
+        nw(M.nv + M.nd + M.nu + M.nk) {}
 };
 
 void bind_riccati(nb::module_& m);

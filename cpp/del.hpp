@@ -1,5 +1,5 @@
-// The step: forced, constrained discrete Euler-Lagrange equations in position-momentum form (Johnson, Schultz, Murphey, Structured
-// linearization of discrete mechanical systems, eqs 2, 28; KERNELS section 9):
+// The step: forced, constrained discrete Euler-Lagrange equations in position-momentum form (Johnson, Schultz, Murphey,
+// Structured linearization of discrete mechanical systems, eqs 2, 28; KERNELS section 9):
 //   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
 #pragma once
 #include "configuration.hpp"
@@ -12,18 +12,23 @@ constexpr double kLargest = 1e290;   // numbers above it count as not finite
 constexpr double kSingular = 1e300;  // the error of a step whose matrix is singular
 
 struct StepOptions {
-  double alpha = 0.5;         // generalized midpoint
+  double alpha = 0.5;              // generalized midpoint
   double minus = 0.5, plus = 0.5;  // shares of the force in F- and F+
-  double tolerance = 1e-14;   // residual relative to |p|, |L_v|, dt |L_q|
-  double h_tolerance = 1e-14; // constraints relative to their size
+  double tolerance = 1e-14;        // residual relative to |p|, |L_v|, dt |L_q|
+  double h_tolerance = 1e-14;      // constraints relative to their size
   int max_iterations = 40;
-  bool plain = false;         // dense KKT matrix, full Newton: the baseline of the benchmarks
-  // 0: to the tolerances above. Otherwise as trep ends a step: full Newton steps from the given guess until the Euclidean norm of the
-  // residual is below `stop` and every |h_c| below h_stop[c] (the last serves all that follow); what is left is not added to p
+  bool plain = false;  // dense KKT matrix, full Newton: the baseline of the benchmarks
+  // 0: to the tolerances above. Otherwise as trep ends a step: full Newton steps from the given guess until the
+  // Euclidean norm of the residual is below `stop` and every |h_c| below h_stop[c] (the last serves all that follow);
+  // what is left is not added to p
   double stop = 0;
   const double* h_stop = nullptr;
   int h_count = 0;
-  StepOptions without_stop() const { StepOptions out = *this; out.stop = 0; return out; }
+  StepOptions without_stop() const {
+    StepOptions out = *this;
+    out.stop = 0;
+    return out;
+  }
   // an iteration that stagnates (rounding) is accepted within this many tolerances: a relative residual of 1e-10
   double slack() const { return tolerance < 1e-14 ? 1e4 : tolerance < 1e-11 ? 1e-10 / tolerance : 10; }
 };
@@ -33,6 +38,8 @@ template <class T> DAL_INLINE Slots<T> slots(const StepOptions& o, T dt) {
 }
 
 // everything at the midpoint of w.step.x and w.step.y: L_q, L_v, F, the residual w.step.r; returns its scale
+//
+// reads step.x, y, p, u, con.lam, con.C0; writes kin, twists, comp.H, comp.c, first, step.r
 template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
   midpoint(w, o.alpha, dt);
@@ -44,7 +51,7 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
   for (int i = 0; i < M.nd; ++i) {
     T g = dw1 * w.first.Lq[i], s = f * w.first.F[i];
     w.step.r[i] = w.step.p[i] + g - w.first.Lv[i] + s;
-    scale = nan_max(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
+    scale = larger(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
   }
   for (int c = 0; c < M.nc; ++c) {
     T l = w.con.lam[c];
@@ -52,27 +59,35 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
     for (int i = 0; i < M.nd; ++i) {
       T t = row[i] * l;
       w.step.r[i] -= t;
-      scale = nan_max(scale, fabs_(t));
+      scale = larger(scale, fabs_(t));
     }
   }
   return scale;
 }
 
 // p_k+1 into w.step.p_next; true where it, q_k+1 and lambda are finite: nothing else may leave a step as its result
+//
+// reads first, step.r, step.y, con.lam; writes step.p_next
 template <class T> DAL_INLINE MaskOf<T> next_momentum(Work<T>& w, const StepOptions& o, T dt) {
-  T a = dt * T(o.alpha), f = dt * T(o.plus), sum = T(0.0);
-  // the residual left over goes into p: the momentum balance then holds to rounding, whatever the tolerance (and p gains an order)
+  const T a = dt * T(o.alpha), f = dt * T(o.plus), most = T(kLargest);
+  // the residual left over goes into p: the momentum balance then holds to rounding, whatever the tolerance (and p
+  // gains an order)
   const T left = T(o.stop > 0 ? 0.0 : 1.0);
+  MaskOf<T> ok = le(T(0.0), most);
   for (int i = 0; i < w.M->nd; ++i) {
-    w.step.p_next[i] = a * w.first.Lq[i] + w.first.Lv[i] + f * w.first.F[i] + left * w.step.r[i];
-    sum += fabs_(w.step.p_next[i]);
+    const T p = a * w.first.Lq[i] + w.first.Lv[i] + f * w.first.F[i] + left * w.step.r[i];
+    w.step.p_next[i] = p;
+    ok = ok & le(fabs_(p), most);
   }
-  for (int i = 0; i < w.M->nqd; ++i) sum += fabs_(w.step.y[i]);
-  for (int c = 0; c < w.M->nc; ++c) sum += fabs_(w.con.lam[c]);
-  return le(sum, T(kLargest));
+  for (int i = 0; i < w.M->nqd; ++i) ok = ok & le(fabs_(w.step.y[i]), most);
+  for (int c = 0; c < w.M->nc; ++c) ok = ok & le(fabs_(w.con.lam[c]), most);
+  return ok;
 }
 
-// The residual cannot be resolved below N/dt times the rounding of q (small steps, long chains): from the diagonal of N, before it is factored
+// The residual cannot be resolved below N/dt times the rounding of q (small steps, long chains): from the diagonal of
+// N, before it is factored
+//
+// reads gen or newton.lower, step.x, step.y; writes step.floor
 template <class T> void set_floor(Work<T>& w, T dt) {
   const ModelData& M = *w.M;
   bool chain = M.chain_solver && !w.newton.use_packed;
@@ -87,12 +102,14 @@ template <class T> void set_floor(Work<T>& w, T dt) {
     } else {
       d = w.newton.lower[M.elim_row[i] + M.elim_depth[i]];
     }
-    f = nan_max(f, fabs_(d) * (reach(M, w.step.x, i) + reach(M, w.step.y, i)));
+    f = larger(f, fabs_(d) * (reach(M, w.step.x, i) + reach(M, w.step.y, i)));
   }
   w.step.floor = f * (T(1.1e-16) / fabs_(dt));
 }
 
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
+//
+// reads kin, twists, comp.H, comp.c; writes comp.IC, gen, newton, step.floor; scratch: local
 template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
   Slots<T> s = slots<T>(o, dt);
   composites(w, false);
@@ -109,14 +126,15 @@ template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T d
   return factor(w);
 }
 
+// reads newton; writes X
 template <class T> DAL_INLINE void newton_solve(Work<T>& w, T* X, int nr, int ld) {
   if (w.M->chain_solver && !w.newton.use_packed)
     for (int c = 0; c < nr; ++c) chain_solve(w, X + c, ld);
-  else
-    solve(w, X, nr, ld);
+  else solve(w, X, nr, ld);
 }
 
-// S x = b for every lane on its own; S (nc x nc), b (nc x nr, row stride ld). Singular systems (redundant constraints) get the least-norm solution.
+// S x = b for every lane on its own; S (nc x nc), b (nc x nr, row stride ld). Singular systems (redundant constraints)
+// get the least-norm solution.
 DAL_INLINE double get(const double& x, int) { return x; }
 DAL_INLINE void put(double& x, int, double v) { x = v; }
 DAL_INLINE double get(const Lanes& x, int l) { return x.v[l]; }
@@ -126,7 +144,10 @@ template <class T> void schur_solve(Work<T>& w, const T* S, T* b, int nr, int ld
   double *A = w.con.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
   if constexpr (std::is_same_v<T, double>) {
     // many columns: look at the pivots first, so that the columns can be solved where they are
-    auto matrix = [&] { for (int i = 0; i < n; ++i) for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k]; };
+    auto matrix = [&] {
+      for (int i = 0; i < n; ++i)
+        for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k];
+    };
     if (nr >= 16) {
       matrix();
       if (dense_solve(A, n, B, 0, 0) > 1e-14) {
@@ -159,30 +180,43 @@ inline void schur_solve(Work<Dual>& w, const Dual* S, Dual* b, int nr, int ld, b
   double *A = w.con.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
   for (int pass = 0; pass < 2; ++pass) {
     auto fill = [&] {
-      for (int i = 0; i < n; ++i) for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k].v;
+      for (int i = 0; i < n; ++i)
+        for (int k = 0; k < n; ++k) A[i * n + k] = S[transposed ? k * n + i : i * n + k].v;
       for (int i = 0; i < n; ++i)
         for (int j = 0; j < nr; ++j) {
-          if (pass == 0) { B[i * nr + j] = b[size_t(i) * ld + j].v; continue; }
+          if (pass == 0) {
+            B[i * nr + j] = b[size_t(i) * ld + j].v;
+            continue;
+          }
           double t = b[size_t(i) * ld + j].d;
           for (int k = 0; k < n; ++k) t -= S[transposed ? k * n + i : i * n + k].d * b[size_t(k) * ld + j].v;
           B[i * nr + j] = t;
         }
     };
     fill();
-    if (!(dense_solve(A, n, B, nr, nr) > 1e-14)) { fill(); least_norm(A, V, sv, n, B, nr, nr, 1e-12); }
+    if (!(dense_solve(A, n, B, nr, nr) > 1e-14)) {
+      fill();
+      least_norm(A, V, sv, n, B, nr, nr, 1e-12);
+    }
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < nr; ++j) (pass == 0 ? b[size_t(i) * ld + j].v : V[0]) = B[i * nr + j];
-    if (pass == 1) for (int i = 0; i < n; ++i) for (int j = 0; j < nr; ++j) b[size_t(i) * ld + j].d = B[i * nr + j];
+    if (pass == 1)
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < nr; ++j) b[size_t(i) * ld + j].d = B[i * nr + j];
   }
 }
 
-// Newton direction from the factored matrix: w.step.dy, w.con.dlam. fresh: the factors changed, so X = N^-1 C0^T must be redone.
+// Newton direction from the factored matrix: w.step.dy, w.con.dlam. fresh: the factors changed, so X = N^-1 C0^T must
+// be redone.
+//
+// reads newton, step.r, con.C0, C1, h; writes step.dy, con.dlam, con.X, con.schur
 template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   const ModelData& M = *w.M;
   int nc = M.nc, ld = std::is_same_v<T, double> && nc ? row_stride(nc + 1) : nc + 1;
   T* X = w.con.X;  // columns beyond nc + 1 stay zero
   for (int i = 0; i < M.nd; ++i) {
-    if (fresh) for (int c = 0; c < nc; ++c) X[i * ld + c] = w.con.C0[c * M.nv + i];
+    if (fresh)
+      for (int c = 0; c < nc; ++c) X[i * ld + c] = w.con.C0[c * M.nv + i];
     X[i * ld + nc] = w.step.r[i];
   }
   if (fresh) newton_solve(w, X, M.chain_solver ? nc + 1 : ld, ld);
@@ -215,13 +249,14 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   }
 }
 
-// v (nd) <- the nearest velocity in the kinetic metric with C v = 0, prescribed velocities in w.kin.v; after the mass matrix was factored.
-// C (nc x nv). Writes w.con.X, w.con.schur, w.con.dlam.
+// v (nd) <- the nearest velocity in the kinetic metric with C v = 0, prescribed velocities in w.kin.v; after the mass
+// matrix was factored. C (nc x nv). Writes w.con.X, w.con.schur, w.con.dlam.
 inline void along_constraints(Work<double>& w, const double* C, double* v) {
   const ModelData& M = *w.M;
   const int nd = M.nd, nv = M.nv, nc = M.nc, ld = row_stride(nc + 1);
   double* X = w.con.X;  // M^-1 C^T
-  for (int i = 0; i < nd; ++i) for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? C[c * nv + i] : 0.0;
+  for (int i = 0; i < nd; ++i)
+    for (int c = 0; c < ld; ++c) X[i * ld + c] = c < nc ? C[c * nv + i] : 0.0;
   solve(w, X, ld, ld);
   for (int c = 0; c < nc; ++c) {
     const double* row = C + c * nv;
@@ -229,13 +264,18 @@ inline void along_constraints(Work<double>& w, const double* C, double* v) {
     for (int i = 0; i < nv; ++i) rate += row[i] * (i < nd ? v[i] : w.kin.v[i]);
     w.con.dlam[c] = rate;
     for (int k = 0; k < nc; ++k) s[k] = 0;
-    for (int i = 0; i < nd; ++i) for (int k = 0; k < nc; ++k) s[k] += row[i] * X[i * ld + k];
+    for (int i = 0; i < nd; ++i)
+      for (int k = 0; k < nc; ++k) s[k] += row[i] * X[i * ld + k];
   }
   schur_solve(w, w.con.schur, w.con.dlam, 1, 1, false);
-  for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.con.dlam[c];
+  for (int i = 0; i < nd; ++i)
+    for (int c = 0; c < nc; ++c) v[i] -= X[i * ld + c] * w.con.dlam[c];
 }
 
 // the same direction by one dense pivoted solve of the whole KKT matrix: fallback, and baseline
+//
+// reads kin, twists, comp.H, comp.c, step.r, con.C0, C1, h; writes step.dy, con.dlam, step.floor; scratch: comp.IC,
+// gen, newton, step.kkt
 inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
   int nd = M.nd, nc = M.nc, n = nd + nc;
@@ -252,7 +292,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   for (int k = 0; k < nd; ++k) {
     const int* path = M.elim_path.data() + M.elim_path_offset[k];
     K[k * n + k] = w.newton.lower[M.elim_row[k] + M.elim_depth[k]];
-    top = nan_max(top, __builtin_fabs(K[k * n + k]) * (reach(M, w.step.x, k) + reach(M, w.step.y, k)));
+    top = larger(top, __builtin_fabs(K[k * n + k]) * (reach(M, w.step.x, k) + reach(M, w.step.y, k)));
     for (int d = 0; d < M.elim_depth[k]; ++d) {
       K[k * n + path[d]] = w.newton.lower[M.elim_row[k] + d];
       K[path[d] * n + k] = w.newton.upper[M.elim_row[k] + d];
@@ -274,32 +314,39 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   return ratio > 1e-17;
 }
 
-// residual and constraints at w.step.y, w.con.lam; returns the error in units of the tolerance, or of the stop (converged when <= 1)
+// residual and constraints at w.step.y, w.con.lam; returns the error in units of the tolerance, or of the stop
+// (converged when <= 1)
+//
+// reads step.x, y, p, u, con.lam, con.C0, step.floor; writes what residual() writes, kin.end, con.h, size, C1,
+// step.relative
 template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
   T scale = residual(w, o, dt);
   T e = T(0.0), lim = T(o.tolerance) * scale + w.step.floor;
-  for (int i = 0; i < M.nd; ++i) e = nan_max(e, fabs_(w.step.r[i]));
+  for (int i = 0; i < M.nd; ++i) e = larger(e, fabs_(w.step.r[i]));
   e = e / lim;
   if (M.nc) {
     constraint_poses(w, w.step.y, w.kin.end);
     constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
-    for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.con.h[c]) / (T(o.h_tolerance) * w.con.size[c] + T(1e-300)));
+    for (int c = 0; c < M.nc; ++c) e = larger(e, fabs_(w.con.h[c]) / (T(o.h_tolerance) * w.con.size[c] + T(1e-300)));
   }
   if (!(o.stop > 0)) return e;
   w.step.relative = e;
   T sum = T(0.0);
   for (int i = 0; i < M.nd; ++i) sum += w.step.r[i] * w.step.r[i];
   e = sqrt_(sum) / T(o.stop);
-  for (int c = 0; c < M.nc; ++c) e = nan_max(e, fabs_(w.con.h[c]) / T(o.h_stop[c < o.h_count ? c : o.h_count - 1]));
+  for (int c = 0; c < M.nc; ++c) e = larger(e, fabs_(w.con.h[c]) / T(o.h_stop[c < o.h_count ? c : o.h_count - 1]));
   return e;
 }
 
-// Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next, w.con.C1 belong to the solution in the
-// converged lanes. A single rollout reuses the factors when the observed rate says that one more cheap iteration will do; lanes reuse them
-// once, in the second iteration: a rule that does not look at the numbers, because decisions must not depend on neighbours. With `stop`
-// they are always fresh.
-template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
+// Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next,
+// w.con.C1 belong to the solution in the converged lanes. A single rollout reuses the factors when the observed rate
+// says that one more cheap iteration will do; lanes reuse them once, in the second iteration: a rule that does not look
+// at the numbers, because decisions must not depend on neighbours. With `stop` they are always fresh.
+//
+// reads step.x, y, p, u, con.lam, con.C0; writes everything but lin and along
+template <class T>
+MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
   const ModelData& M = *w.M;
   T prev = T(1e300);
   double slack = o.slack();
@@ -309,15 +356,20 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
   for (int it = 0;; ++it) {
     T e = evaluate(w, o, dt);
     // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
-    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.step.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) | (lt(prev, T(0.0)) & le(e, T(kLargest)));
+    MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.step.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) |
+                   (lt(prev, T(0.0)) & le(e, T(kLargest)));
     done = done | ok;
     *error = e;
     *iterations = it;
     MaskOf<T> dead = mask_not(le(e, T(kLargest)));
     if (all(done | dead) || it >= o.max_iterations) return done & next_momentum(w, o, dt);
     if constexpr (Traits<T>::width == 1) {
-      bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) && value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
-      if (!reuse && !newton_matrix(w, o, dt)) { *error = T(kSingular); return false; }
+      bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) &&
+                   value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
+      if (!reuse && !newton_matrix(w, o, dt)) {
+        *error = T(kSingular);
+        return false;
+      }
       direction_step(w, dt, !reuse);
       fresh = true;
     } else {
@@ -329,7 +381,7 @@ template <class T> MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int*
     T moved = T(0.0);
     for (int i = 0; i < M.nd; ++i) {
       T step = select(go, w.step.dy[i], T(0.0));
-      moved = nan_max(moved, fabs_(step) / (T(1e-3) + reach(M, w.step.y, i) + reach(M, w.step.x, i)));
+      moved = larger(moved, fabs_(step) / (T(1e-3) + reach(M, w.step.y, i) + reach(M, w.step.x, i)));
       w.step.dy[i] = step;
     }
     integrate(M, w.step.y, w.step.dy, w.step.y, 0, M.nd);
@@ -349,6 +401,8 @@ DAL_INLINE void restore_solution(Work<double>& w) {
 }
 
 // damped Newton with the dense pivoted solver
+//
+// reads and writes as newton(); keeps y and lambda in step.y_kept, con.lam_kept
 inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
   w.step.floor = 0;
@@ -366,7 +420,11 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
       integrate(M, w.step.y_kept, w.step.moved, w.step.y, 0, M.nd);
       for (int c = 0; c < M.nc; ++c) w.con.lam[c] = w.con.lam_kept[c] + t * w.con.dlam[c];
       double en = evaluate(w, o, dt);
-      if (en < (1 - 1e-4 * t) * e) { best = en; better = true; break; }
+      if (en < (1 - 1e-4 * t) * e) {
+        best = en;
+        better = true;
+        break;
+      }
     }
     if (!better) {
       restore_solution(w);
@@ -380,21 +438,24 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
 
 constexpr double kHalfTurn = 3.141592653589793;
 
-// True when a hinge turns by more than half a turn in the step (turn: the step's displacement): the equations have more roots, a turn apart, and this may
-// be a wrong one.
-inline bool turns_far(const ModelData& M, const double* turn) {
-  for (int i = 0; i < M.nd; ++i)
-    if (M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(turn[i]) <= kHalfTurn)) return true;
-  return false;
+// True when a hinge turns by more than half a turn in the step: the equations have more roots, a turn apart, and this
+// may be a wrong one.
+inline bool turns_far(const ModelData& M, const double* x, const double* y) {
+  bool far = false;
+  for (int k : M.hinges) far = far || !(__builtin_fabs(y[k] - x[k]) <= kHalfTurn);
+  return far;
 }
 
-// A root is believed when no hinge ends more than half a turn from where the momentum at q_k would carry it, along the constraints and with the
-// prescribed motion. Only looked at when a hinge turns far (a flywheel may); evaluates at q_k, so the midpoint quantities are restored afterwards.
+// A root is believed when no hinge ends more than half a turn from where the momentum at q_k would carry it, along the
+// constraints and with the prescribed motion. Only looked at when a hinge turns far (a flywheel may); evaluates at q_k,
+// so the midpoint quantities are restored afterwards.
+//
+// reads step.x, y, p, con.C0; writes as evaluate(); scratch: gen, newton, comp.IC, step.dy, step.moved
 inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
+  if (!turns_far(M, w.step.x, w.step.y)) return true;
   double* moved = w.step.moved;
   difference(M, w.step.x, w.step.y, moved, 0, M.nv);
-  if (!turns_far(M, moved)) return true;
   for (int i = 0; i < M.nq; ++i) w.kin.q[i] = w.step.x[i];
   for (int i = 0; i < M.nv; ++i) w.kin.v[i] = i < M.nd ? 0 : moved[i] / dt;
   poses(w, w.kin.q, w.kin.mid);
@@ -407,7 +468,9 @@ inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   solve(w, w.step.dy, 1, 1);
   if (M.nc) along_constraints(w, w.con.C0, w.step.dy);
   for (int i = 0; i < M.nd; ++i)
-    if (M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(moved[i] - dt * w.step.dy[i]) <= kHalfTurn + 1e-10 * (reach(M, w.step.x, i) + reach(M, w.step.y, i)))) ok = false;
+    if (M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(moved[i] - dt * w.step.dy[i]) <=
+                                              kHalfTurn + 1e-10 * (reach(M, w.step.x, i) + reach(M, w.step.y, i))))
+      ok = false;
   evaluate(w, o, dt);
   next_momentum(w, o, dt);
   return ok;
@@ -421,7 +484,8 @@ inline bool stopped_step(Work<double>& w, const StepOptions& o, double dt, int* 
   return false;
 }
 
-// One step. In: w.step.x, w.step.p, w.step.u, w.con.C0 (= Dh(x)), w.step.y = guess with the prescribed kinematic values in place, w.con.lam = guess.
+// One step. In: w.step.x, w.step.p, w.step.u, w.con.C0 (= Dh(x)), w.step.y = guess with the prescribed kinematic values
+// in place, w.con.lam = guess.
 inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
   if (o.stop > 0) {
@@ -442,7 +506,8 @@ inline int step(Work<double>& w, const StepOptions& o, double dt, int* iteration
     for (int i = 0; i < M.nqd; ++i) w.step.y[i] = w.step.x[i];
     for (int c = 0; c < M.nc; ++c) w.con.lam[c] = 0;
   };
-  if (o.plain) return good(damped_newton(w, o, dt, iterations, error)) ? StepOk : wrong ? StepWrongRoot : StepNotConverged;
+  if (o.plain)
+    return good(damped_newton(w, o, dt, iterations, error)) ? StepOk : wrong ? StepWrongRoot : StepNotConverged;
   if (good(newton(w, o, dt, iterations, error))) return StepOk;
   // fallbacks: from rest, damped from rest, then by way of shorter steps
   int spent = *iterations, more = 0;

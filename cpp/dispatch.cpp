@@ -4,7 +4,10 @@
 
 namespace dalembert {
 
-#define DAL_DECLARE(arch) namespace arch { extern const KernelTable table; }
+#define DAL_DECLARE(arch)         \
+  namespace arch {                \
+  extern const KernelTable table; \
+  }
 #ifdef DALEMBERT_HAS_v2
 DAL_DECLARE(x86_64_v2)
 #endif
@@ -29,7 +32,8 @@ static int runnable(const KernelTable* (&list)[4]) {
     list[n++] = &x86_64_v4::table;
 #endif
 #ifdef DALEMBERT_HAS_v3
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) list[n++] = &x86_64_v3::table;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    list[n++] = &x86_64_v3::table;
 #endif
 #ifdef DALEMBERT_HAS_v2
   list[n++] = &x86_64_v2::table;
@@ -51,7 +55,10 @@ bool set_kernels(const char* name) {
   const KernelTable* list[4];
   int n = runnable(list);
   for (int i = 0; i < n; ++i)
-    if (!std::strcmp(name, "auto") || !std::strcmp(name, list[i]->name)) { chosen = list[i]; return true; }
+    if (!std::strcmp(name, "auto") || !std::strcmp(name, list[i]->name)) {
+      chosen = list[i];
+      return true;
+    }
   return false;
 }
 

@@ -1,5 +1,7 @@
-// Continuous forced, constrained Euler-Lagrange equations (Johnson, Murphey, Scalable variational integrators, eqs 28, 36):
-//   d/dt L_v - L_q = F + Dh^T lambda,  h(q) = 0 differentiated twice; accelerations, multipliers and their exact derivatives.
+// Continuous forced, constrained Euler-Lagrange equations (Johnson, Murphey, Scalable variational integrators, eqs 28,
+// 36):
+//   d/dt L_v - L_q = F + Dh^T lambda,  h(q) = 0 differentiated twice; accelerations, multipliers and their exact
+//   derivatives.
 #pragma once
 #include "onestep.hpp"
 
@@ -7,6 +9,8 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 // at w.kin.q, w.kin.v, w.step.u: gradient of L, forces, composites (bodies kept)
+//
+// reads kin.q, kin.v, step.u; writes kin.mid, twists, comp, first
 template <class T> void at_state(Work<T>& w) {
   poses(w, w.kin.q, w.kin.mid);
   gradient(w);
@@ -16,6 +20,8 @@ template <class T> void at_state(Work<T>& w) {
 }
 
 // factored mass matrix of the dynamic variables (packed); after composites()
+//
+// reads twists, comp; writes gen, newton
 template <class T> MaskOf<T> mass_factor(Work<T>& w) {
   generators(w, Slots<T>{T(0.0), T(1.0), T(0.0), T(1.0)});
   assemble_packed(w);
@@ -23,27 +29,39 @@ template <class T> MaskOf<T> mass_factor(Work<T>& w) {
 }
 
 // derivative of L_v along (w.along.dq, w.along.dv), into out (nv): one outward and one inward sweep
+//
+// reads along.dq, dv, twists, comp; writes out, along
 template <class T> void velocity_gradient_along(Work<T>& w, T* out) {
   const ModelData& M = *w.M;
   twists_along(w);
   for (int n = 0; n < M.nn; ++n) {
     const Node& N = M.nodes[n];
-    w.along.dH[n] = N.body == 0 ? zero6<T>() : crossf(w.along.eta[N.joint].t, w.comp.body_momentum[n]) + mul(w.comp.body[n], w.along.xi[N.joint].t);
+    w.along.dH[n] = N.body == 0 ? zero6<T>()
+                                : crossf(w.along.eta[N.joint].t, w.comp.body_momentum[n]) +
+                                      mul(w.comp.body[n], w.along.xi[N.joint].t);
   }
-  for (int n = M.nn - 1; n >= 0; --n) if (M.nodes[n].parent >= 0) w.along.dH[M.nodes[n].parent] += w.along.dH[n];
+  for (int n = M.nn - 1; n >= 0; --n)
+    if (M.nodes[n].parent >= 0) w.along.dH[M.nodes[n].parent] += w.along.dH[n];
   for (int i = 0; i < M.nv; ++i) out[i] = T(0.0);
   for (int j = 0; j < M.nm; ++j) {
     int n = M.joints[j].node;
-    out[M.joints[j].v] = dot(crossm(w.along.eta[M.joints[j].parent].t, w.twists.S[j]), w.comp.H[n]) + dot(w.twists.S[j], w.along.dH[n]);
+    out[M.joints[j].v] = dot(crossm(w.along.eta[M.joints[j].parent].t, w.twists.S[j]), w.comp.H[n]) +
+                         dot(w.twists.S[j], w.along.dH[n]);
   }
 }
 
-// acc (nv: dynamic part computed, kinematic part given), lam (nc). Returns usable pivots. X = M^-1 C^T stays in w.lin.Z (stride nc + 1).
+// acc (nv: dynamic part computed, kinematic part given), lam (nc). Returns usable pivots. X = M^-1 C^T stays in w.lin.Z
+// (stride nc + 1).
+//
+// reads kin.q, kin.v, step.u; writes acc, lam, con, step.r, newton, lin.Z; scratch: along, lin.tmp, local
 template <class T> MaskOf<T> acceleration(Work<T>& w, T* acc, T* lam) {
   const ModelData& M = *w.M;
   int nd = M.nd, nv = M.nv, nc = M.nc, ld = nc + 1;
   at_state(w);
-  for (int i = 0; i < nv; ++i) { w.along.dq[i] = w.kin.v[i]; w.along.dv[i] = i < nd ? T(0.0) : acc[i]; }
+  for (int i = 0; i < nv; ++i) {
+    w.along.dq[i] = w.kin.v[i];
+    w.along.dv[i] = i < nd ? T(0.0) : acc[i];
+  }
   velocity_gradient_along(w, w.lin.tmp);
   for (int i = 0; i < nd; ++i) w.step.r[i] = w.first.Lq[i] + w.first.F[i] - w.lin.tmp[i];
   MaskOf<T> ok = mass_factor(w);
@@ -89,7 +107,10 @@ template <class T> MaskOf<T> acceleration(Work<T>& w, T* acc, T* lam) {
   return ok;
 }
 
-// derivatives of acc (nd x ncol) and lam (nc x ncol) by (q, v, u, kinematic accelerations); acc and lam are computed too
+// derivatives of acc (nd x ncol) and lam (nc x ncol) by (q, v, u, kinematic accelerations); acc and lam are computed
+// too
+//
+// reads kin.q, kin.v, step.u; writes dacc, dlam, and what acceleration() writes, lin; scratch: along, local
 template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* dacc, T* dlam) {
   const ModelData& M = *w.M;
   int nd = M.nd, nv = M.nv, nc = M.nc, nu = M.nu, nk = M.nk, ncol = 2 * nv + nu + nk, ld = ncol + nc;
@@ -98,7 +119,10 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
   generators(w, s, true);
   second(w, w.lin.E);
   potentials_second(w, w.kin.q, s, w.lin.E);
-  for (int i = 0; i < nv; ++i) { w.along.dq[i] = w.kin.v[i]; w.along.dv[i] = acc[i]; }
+  for (int i = 0; i < nv; ++i) {
+    w.along.dq[i] = w.kin.v[i];
+    w.along.dv[i] = acc[i];
+  }
   third(w, s, w.lin.E3);  // kinetic and gravity part only: potentials do not depend on v
   force_jacobian(w, w.kin.q, w.kin.v);
   T* D = w.lin.T_;
@@ -109,7 +133,8 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
     T* z = w.lin.Z + size_t(i) * ld;
     for (int k = 0; k < nv; ++k) {
       z[k] = -(w.lin.E3.h12[k * nv + i] - w.lin.E.h11[i * nv + k] - w.lin.Fq[i * nv + k] - D[i * nv + k]);
-      z[nv + k] = -(w.lin.E3.h22[i * nv + k] + w.lin.E.h12[k * nv + i] - w.lin.E.h12[i * nv + k] - w.lin.Fv[i * nv + k]);
+      z[nv + k] = -(w.lin.E3.h22[i * nv + k] + w.lin.E.h12[k * nv + i] - w.lin.E.h12[i * nv + k] -
+                    w.lin.Fv[i * nv + k]);
     }
     for (int k = 0; k < nu; ++k) z[2 * nv + k] = w.lin.Fu[i * nu + k];
     for (int k = 0; k < nk; ++k) z[2 * nv + nu + k] = -w.lin.E.h22[i * nv + nd + k];
@@ -139,7 +164,8 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
     for (int k = 0; k < ncol; ++k) l[k] = -l[k];
   }
   if (nc) schur_solve(w, w.con.schur, w.lin.L, ncol, ld, false);
-  for (int c = 0; c < nc; ++c) for (int k = 0; k < ncol; ++k) dlam[c * ncol + k] = w.lin.L[size_t(c) * ld + k];
+  for (int c = 0; c < nc; ++c)
+    for (int k = 0; k < ncol; ++k) dlam[c * ncol + k] = w.lin.L[size_t(c) * ld + k];
   for (int i = 0; i < nd; ++i) {
     T* z = w.lin.Z + size_t(i) * ld;
     for (int c = 0; c < nc; ++c) axpy(z, z[ncol + c], w.lin.L + size_t(c) * ld, ncol);

@@ -1,12 +1,15 @@
 // Batched extended Kalman filters: many trials of one record, kWidth of them side by side in SIMD lanes.
 //
-// Every trial: mean and covariance predicted through the one-step map and its exact linearization (variational), or through one
-// explicit Euler step of the continuous dynamics (for comparison); then a linear measurement z = C x + noise in Joseph form,
+// Every trial: mean and covariance predicted through the one-step map and its exact linearization (variational), or
+// through one explicit Euler step of the continuous dynamics (for comparison); then a linear measurement z = C x +
+// noise in Joseph form,
 //   K = P C'(C P C' + R)^-1,  P = (1 - K C) P (1 - K C)' + K R K'.
-// Schultz, Murphey, Embedded control synthesis using one-step methods in discrete mechanics, section IV: with `nominal` the predicted
-// mean is the reference itself (plus the given noise), so that only the linearizations are compared (Fig. 3).
+// Schultz, Murphey, Embedded control synthesis using one-step methods in discrete mechanics, section IV: with `nominal`
+// the predicted mean is the reference itself (plus the given noise), so that only the linearizations are compared (Fig.
+// 3).
 //
-// Contract: row-major arrays, trial first, then time. A trial fails alone: status says at which step, its error stays NaN from there.
+// Contract: row-major arrays, trial first, then time. A trial fails alone: status says at which step, its error stays
+// NaN from there.
 #pragma once
 #include "composition.hpp"
 #include "dynamics.hpp"
@@ -22,22 +25,31 @@ struct EkfGroup {
   const EkfProblem& e;
   const ModelData& M;
   Work<Lanes> w;
-  Work<double> one;                // a lane whose Newton iteration needs the careful solver
+  Work<double> one;  // a lane whose Newton iteration needs the careful solver
   StepOptions o;
   int nq, nd, nk, nx, nz, wide;
   Lanes *x, *ahead, *next, *P, *A, *AP, *G, *S, *K, *Y, *inn, *inc, *acc, *dacc, *dlam;
   char* block = nullptr;
-  bool ok = false;                 // there was memory
+  bool ok = false;  // there was memory
 
   explicit EkfGroup(const EkfProblem& problem) : e(problem), M(*problem.model) {
     ok = w.init(M, true) && one.init(M, false);
     if (!ok) return;
-    o.alpha = e.alpha; o.minus = e.minus; o.plus = e.plus;
-    o.tolerance = e.tolerance; o.h_tolerance = e.h_tolerance; o.max_iterations = e.max_iterations;
-    nq = M.nq; nd = M.nd; nk = M.nk; nx = nq + nd + nk; nz = e.nz;
+    o.alpha = e.alpha;
+    o.minus = e.minus;
+    o.plus = e.plus;
+    o.tolerance = e.tolerance;
+    o.h_tolerance = e.h_tolerance;
+    o.max_iterations = e.max_iterations;
+    nq = M.nq;
+    nd = M.nd;
+    nk = M.nk;
+    nx = nq + nd + nk;
+    nz = e.nz;
     wide = 2 * nq + M.nu + nk;
-    size_t sizes[] = {size_t(nx), size_t(nx), size_t(nx), size_t(nx) * nx, size_t(nx) * nx, size_t(nx) * nx, size_t(nx) * nz, size_t(nz) * nz,
-                      size_t(nx) * nz, size_t(nz), size_t(nz), size_t(nd), size_t(nq), size_t(nd) * wide, size_t(M.nc) * wide};
+    size_t sizes[] = {size_t(nx),      size_t(nx),      size_t(nx),      size_t(nx) * nx,   size_t(nx) * nx,
+                      size_t(nx) * nx, size_t(nx) * nz, size_t(nz) * nz, size_t(nx) * nz,   size_t(nz),
+                      size_t(nz),      size_t(nd),      size_t(nq),      size_t(nd) * wide, size_t(M.nc) * wide};
     Lanes** places[] = {&x, &ahead, &next, &P, &A, &AP, &G, &S, &K, &Y, &inn, &inc, &acc, &dacc, &dlam};
     size_t total = 0;
     for (size_t s : sizes) total += s + 1;
@@ -46,7 +58,10 @@ struct EkfGroup {
     if (!ok) return;
     std::memset(block, 0, (total * sizeof(Lanes) + 63) / 64 * 64);
     Lanes* at = reinterpret_cast<Lanes*>(block);
-    for (int i = 0; i < 15; ++i) { *places[i] = at; at += sizes[i] + 1; }
+    for (int i = 0; i < 15; ++i) {
+      *places[i] = at;
+      at += sizes[i] + 1;
+    }
   }
   EkfGroup(const EkfGroup&) = delete;
   EkfGroup& operator=(const EkfGroup&) = delete;
@@ -76,11 +91,15 @@ struct EkfGroup {
     Lanes idt = Lanes(1.0 / e.dt[k]);
     for (int i = 0; i < nk; ++i) A[(m + i) * nx + nd + i] = -idt;
     for (int i = 0; i < nq; ++i) next[i] = w.step.y[i];
-    for (int i = 0; i < nd; ++i) { next[nq + i] = w.step.p_next[i]; inc[i] = w.step.y[i] - x[i]; }
+    for (int i = 0; i < nd; ++i) {
+      next[nq + i] = w.step.p_next[i];
+      inc[i] = w.step.y[i] - x[i];
+    }
     for (int i = 0; i < nk; ++i) next[m + i] = (w.step.y[nd + i] - x[nd + i]) * idt;
   }
 
-  // one midpoint step of length h from w.step.x, w.step.p with the guess in w.step.y, and its first order in w.lin.Z, w.lin.P
+  // one midpoint step of length h from w.step.x, w.step.p with the guess in w.step.y, and its first order in w.lin.Z,
+  // w.lin.P
   void one_part(double h, IVec& good) {
     set_reference(w, w.step.x);
     start_constraints(w);
@@ -99,14 +118,21 @@ struct EkfGroup {
     first_order(w, o, Lanes(h), false);
   }
 
-  // A = d(q', p')/d(q, p); rho_1 = (1 - c) rho + c rho' moves with the prescribed variables (their columns of v_rho are zero)
+  // A = d(q', p')/d(q, p); rho_1 = (1 - c) rho + c rho' moves with the prescribed variables (their columns of v_rho are
+  // zero)
   void first_part(double c) {
     const int ld = w.stride(), m = nq + nd, rho = m + M.nu;
     for (int i = 0; i < nd; ++i) {
       const Lanes *z = w.lin.Z + size_t(i) * ld, *p = w.lin.P + size_t(i) * ld;
       Lanes *a = A + i * nx, *b = A + (nq + i) * nx;
-      for (int j = 0; j < m; ++j) { a[j] = z[j]; b[j] = p[j]; }
-      for (int j = 0; c < 1 && j < nk; ++j) { a[nd + j] += Lanes(1 - c) * z[rho + j]; b[nd + j] += Lanes(1 - c) * p[rho + j]; }
+      for (int j = 0; j < m; ++j) {
+        a[j] = z[j];
+        b[j] = p[j];
+      }
+      for (int j = 0; c < 1 && j < nk; ++j) {
+        a[nd + j] += Lanes(1 - c) * z[rho + j];
+        b[nd + j] += Lanes(1 - c) * p[rho + j];
+      }
     }
   }
 
@@ -125,13 +151,19 @@ struct EkfGroup {
         for (int j = 0; j < nk; ++j) out[nd + j] += Lanes(1 - c0) * z[nd + j] + Lanes(1 - c1) * z[rho + j];
       }
     for (int i = 0; i < nd; ++i)
-      for (int j = 0; j < m; ++j) { A[i * nx + j] = AP[i * m + j]; A[(nq + i) * nx + j] = AP[(nd + i) * m + j]; }
+      for (int j = 0; j < m; ++j) {
+        A[i * nx + j] = AP[i * m + j];
+        A[(nq + i) * nx + j] = AP[(nd + i) * m + j];
+      }
   }
 
   // one lane by the scalar step with all its fallbacks
   bool careful(double h, int l) {
     for (int i = 0; i < nq; ++i) one.step.x[i] = w.step.x[i].v[l];
-    for (int i = 0; i < nd; ++i) { one.step.p[i] = w.step.p[i].v[l]; one.step.y[i] = one.step.x[i]; }
+    for (int i = 0; i < nd; ++i) {
+      one.step.p[i] = w.step.p[i].v[l];
+      one.step.y[i] = one.step.x[i];
+    }
     for (int i = nd; i < nq; ++i) one.step.y[i] = w.step.y[i].v[l];
     for (int i = 0; i < M.nu; ++i) one.step.u[i] = w.step.u[i].v[l];
     for (int c = 0; c < M.nc; ++c) one.con.lam[c] = 0;
@@ -149,7 +181,10 @@ struct EkfGroup {
   void euler(int k, IVec& good) {
     Lanes dt = Lanes(e.dt[k]);
     const double* u = e.U + size_t(k) * (M.nu + nk);
-    for (int i = 0; i < nq; ++i) { w.kin.q[i] = x[i]; w.kin.v[i] = x[nq + i]; }
+    for (int i = 0; i < nq; ++i) {
+      w.kin.q[i] = x[i];
+      w.kin.v[i] = x[nq + i];
+    }
     for (int i = 0; i < nk; ++i) acc[nd + i] = Lanes(u[M.nu + i]);
     for (int i = 0; i < M.nu; ++i) w.step.u[i] = Lanes(u[i]);
     set_reference(w, w.kin.q);
@@ -159,7 +194,10 @@ struct EkfGroup {
     for (int i = 0; i < nq; ++i) A[i * nx + nq + i] += dt;
     for (int i = 0; i < nd; ++i)
       for (int j = 0; j < nx; ++j) A[(nq + i) * nx + j] += dt * dacc[i * wide + j];
-    for (int i = 0; i < nq; ++i) { next[i] = x[i] + dt * x[nq + i]; next[nq + i] = x[nq + i] + dt * acc[i]; }
+    for (int i = 0; i < nq; ++i) {
+      next[i] = x[i] + dt * x[nq + i];
+      next[nq + i] = x[nq + i] + dt * acc[i];
+    }
   }
 
   // P = A P A' + Q, lower triangle computed, both stored
@@ -234,7 +272,8 @@ struct EkfGroup {
         white[i] = t * Y[i];
         length += white[i] * white[i];
       }
-      for (int n = 0; n <= nz; ++n) limit = select(le(count, Lanes(n + 0.5)) & lt(Lanes(n - 0.5), count), Lanes(e.gate[n]), limit);
+      for (int n = 0; n <= nz; ++n)
+        limit = select(le(count, Lanes(n + 0.5)) & lt(Lanes(n - 0.5), count), Lanes(e.gate[n]), limit);
       IVec inside = le(length, limit);
       if (e.refused)
         for (int l = 0; l < lanes; ++l)
@@ -261,7 +300,8 @@ struct EkfGroup {
       }
       x[j] += move;
     }
-    // Joseph form: B = (1 - K C) P, then B (1 - K C)' + K R K' (G' is C P; where nothing was measured both G and K are zero)
+    // Joseph form: B = (1 - K C) P, then B (1 - K C)' + K R K' (G' is C P; where nothing was measured both G and K are
+    // zero)
     for (int i = 0; i < nx; ++i)
       for (int j = 0; j < nx; ++j) {
         Lanes t = P[i * nx + j];
@@ -332,7 +372,8 @@ struct EkfGroup {
           for (int l = 0; l < kWidth; ++l) t.v[l] += e.W[(size_t(trial[l]) * e.steps + k) * nx + j];
         x[j] = t;
       }
-      // a lane that is not finite any more has failed; it goes on from the reference so that its neighbours are not slowed down
+      // a lane that is not finite any more has failed; it goes on from the reference so that its neighbours are not
+      // slowed down
       Lanes sum = Lanes(0.0);
       for (int j = 0; j < nx; ++j) sum += x[j] + P[j * nx + j];
       good = good & le(fabs_(sum), Lanes(1e300));

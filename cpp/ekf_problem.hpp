@@ -1,4 +1,5 @@
-// EkfProblem: what a batch of extended Kalman filters gets and returns (see ekf.hpp); plain pointers, no instruction set.
+// EkfProblem: what a batch of extended Kalman filters gets and returns (see ekf.hpp); plain pointers, no instruction
+// set.
 #pragma once
 #include "model.hpp"
 #include "parts.hpp"
@@ -10,8 +11,9 @@ struct EkfProblem {
   double alpha = 0.5, minus = 0.5, plus = 0.5, tolerance = 1e-13, h_tolerance = 1e-14;
   int max_iterations = 40;
   const Parts* parts = parts_of(2);
-  bool euler = false;              // x = (q, v), u = (forces, kinematic accelerations); otherwise x = (q, p, v_rho), u = (forces, rho')
-  bool nominal = false;            // predicted mean = X[k + 1] + W instead of f(mean) + W
+  bool euler = false;    // x = (q, v), u = (forces, kinematic accelerations); otherwise x = (q, p, v_rho), u = (forces,
+                         // rho')
+  bool nominal = false;  // predicted mean = X[k + 1] + W instead of f(mean) + W
   int steps = 0, trials = 0, nz = 0;
   const double* dt = nullptr;      // (N)
   const double* X = nullptr;       // (N + 1, nx) reference: errors are measured against it

@@ -13,9 +13,9 @@ struct Engine {
   Work<Lanes>* lanes = nullptr;
   History<double> history;
   History<Lanes> lane_history;
-  Lanes* lane_rho = nullptr; // prescribed values at the start of a step
-  int spent[8] = {};         // iterations of each lane in a step
-  double* buffer = nullptr;  // two states and inputs
+  Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
+  int spent[8] = {};          // iterations of each lane in a step
+  double* buffer = nullptr;   // two states and inputs
   // composed steps: what their parts leave, derivatives by the whole step (composition.hpp)
   PartStates parts;
   PartTangent tangent;
@@ -28,10 +28,16 @@ static Work<double>& work(Scratch* s) { return engine(s)->d; }
 
 static StepOptions options(const Options& o) {
   StepOptions out;
-  out.alpha = o.alpha; out.minus = o.minus; out.plus = o.plus;
-  out.tolerance = o.tolerance; out.h_tolerance = o.h_tolerance;
-  out.max_iterations = o.max_iterations; out.plain = o.plain;
-  out.stop = o.stop; out.h_stop = o.h_stop.data(); out.h_count = int(o.h_stop.size());
+  out.alpha = o.alpha;
+  out.minus = o.minus;
+  out.plus = o.plus;
+  out.tolerance = o.tolerance;
+  out.h_tolerance = o.h_tolerance;
+  out.max_iterations = o.max_iterations;
+  out.plain = o.plain;
+  out.stop = o.stop;
+  out.h_stop = o.h_stop.data();
+  out.h_count = int(o.h_stop.size());
   return out;
 }
 
@@ -56,7 +62,10 @@ template <class F> static char* carve(F layout) {
 static void drop(Scratch* s) {
   Engine* e = engine(s);
   if (!e) return;
-  if (e->lanes) { e->lanes->~Work<Lanes>(); std::free(e->lanes); }
+  if (e->lanes) {
+    e->lanes->~Work<Lanes>();
+    std::free(e->lanes);
+  }
   std::free(e->lane_block);
   std::free(e->block);
   e->~Engine();
@@ -69,33 +78,59 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
   if (!room) return nullptr;
   Engine* e = new (room) Engine;
   Scratch* s = reinterpret_cast<Scratch*>(e);
-  if (!e->d.init(M, linearization)) { drop(s); return nullptr; }
-  const size_t nq = M.nq, nv = M.nv, nqd = M.nqd, nd = M.nd, nc = M.nc, nx = nq + nd + M.nk, nU = M.nu + M.nk, nw = e->d.nw, rows = size_t(e->d.stride(true)), all = kMostParts;
+  if (!e->d.init(M, linearization)) {
+    drop(s);
+    return nullptr;
+  }
+  const size_t nq = M.nq, nv = M.nv, nqd = M.nqd, nd = M.nd, nc = M.nc, nx = nq + nd + M.nk, nU = M.nu + M.nk,
+               nw = e->d.nw, rows = size_t(e->d.stride(true)), all = kMostParts;
   e->block = carve([&](auto take) {
     take(e->buffer, 2 * (nx + nq + nU) + nc);
     for (double*& q : e->history.q) take(q, nqd);
-    take(e->parts.q, (all + 1) * nq); take(e->parts.p, (all + 1) * nd); take(e->parts.lam, all * nc);
-    take(e->pnext, nd); take(e->gradient, 2 * nw); take(e->costates, (all + 1) * 2 * nd);
+    take(e->parts.q, (all + 1) * nq);
+    take(e->parts.p, (all + 1) * nd);
+    take(e->parts.lam, all * nc);
+    take(e->pnext, nd);
+    take(e->gradient, 2 * nw);
+    take(e->costates, (all + 1) * 2 * nd);
     if (!linearization) return;
     PartTangent& t = e->tangent;
-    take(t.Yq, nd * rows); take(t.Yp, nd * rows); take(t.S, nd * rows); take(t.YL, nc * rows);
-    take(t.R, nd * nv); take(t.J1, nd * nv); take(t.J2, nd * nv);
-    take(e->square, 3 * nw * nw); take(e->packing, gemm_workspace(int(nw), int(nw), int(nw)));
+    take(t.Yq, nd * rows);
+    take(t.Yp, nd * rows);
+    take(t.S, nd * rows);
+    take(t.YL, nc * rows);
+    take(t.R, nd * nv);
+    take(t.J1, nd * nv);
+    take(t.J2, nd * nv);
+    take(e->square, 3 * nw * nw);
+    take(e->packing, gemm_workspace(int(nw), int(nw), int(nw)));
   });
-  if (!e->block) { drop(s); return nullptr; }
+  if (!e->block) {
+    drop(s);
+    return nullptr;
+  }
   if (!lanes) return s;
   e->lanes = static_cast<Work<Lanes>*>(std::aligned_alloc(64, (sizeof(Work<Lanes>) + 63) / 64 * 64));
-  if (!e->lanes) { drop(s); return nullptr; }
+  if (!e->lanes) {
+    drop(s);
+    return nullptr;
+  }
   new (e->lanes) Work<Lanes>;
-  if (e->lanes->init(M, false)) e->lane_block = carve([&](auto take) {
-    take(e->lane_rho, nq - nqd);
-    for (Lanes*& q : e->lane_history.q) take(q, nqd);
-  });
-  if (!e->lane_block) { drop(s); return nullptr; }
+  if (e->lanes->init(M, false))
+    e->lane_block = carve([&](auto take) {
+      take(e->lane_rho, nq - nqd);
+      for (Lanes*& q : e->lane_history.q) take(q, nqd);
+    });
+  if (!e->lane_block) {
+    drop(s);
+    return nullptr;
+  }
   return s;
 }
 
-static void copy(double* to, const double* from, size_t n) { if (to && from && n) std::memcpy(to, from, n * sizeof(double)); }
+static void copy(double* to, const double* from, size_t n) {
+  if (to && from && n) std::memcpy(to, from, n * sizeof(double));
+}
 
 // short rows: without the call of memcpy
 static DAL_INLINE void copy_row(double* to, const double* from, int n) {
@@ -108,8 +143,12 @@ static Work<double>& at(Scratch* s, const double* q, const double* v, const doub
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   copy(w.kin.q, q, M.nq);
-  if (v) copy(w.kin.v, v, M.nv); else for (int i = 0; i < M.nv; ++i) w.kin.v[i] = 0;
-  if (u) copy(w.step.u, u, M.nu); else for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
+  if (v) copy(w.kin.v, v, M.nv);
+  else
+    for (int i = 0; i < M.nv; ++i) w.kin.v[i] = 0;
+  if (u) copy(w.step.u, u, M.nu);
+  else
+    for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
   set_reference(w, w.kin.q);
   return w;
 }
@@ -126,10 +165,15 @@ static void frames(Scratch* s, const double* q, double* out) {
     double* g = out + 16 * f;
     for (int k = 0; k < 3; ++k) {
       V3<double> a = tmul(w.kin.mid.R[0], R.c[k]);
-      g[k] = a.x; g[4 + k] = a.y; g[8 + k] = a.z;
+      g[k] = a.x;
+      g[4 + k] = a.y;
+      g[8 + k] = a.z;
     }
-    g[3] = p.x; g[7] = p.y; g[11] = p.z;
-    g[12] = g[13] = g[14] = 0; g[15] = 1;
+    g[3] = p.x;
+    g[7] = p.y;
+    g[11] = p.z;
+    g[12] = g[13] = g[14] = 0;
+    g[15] = 1;
   }
 }
 
@@ -171,7 +215,8 @@ static void generators_at(Scratch* s, const double* q, const double* v) {
   generators(w, kContinuous);
 }
 
-static void third(Scratch* s, const double* q, const double* v, const double* dq, const double* dv, double* qq, double* qv, double* vv) {
+static void third(Scratch* s, const double* q, const double* v, const double* dq, const double* dv, double* qq,
+                  double* qv, double* vv) {
   Work<double>& w = at(s, q, v, nullptr);
   poses(w, w.kin.q, w.kin.mid);
   gradient(w);
@@ -229,7 +274,8 @@ static void force_at(Scratch* s, const double* q, const double* v, const double*
   generalized_force(w, w.kin.q, w.kin.v);
   copy(F, w.first.F, w.M->nd);
 }
-static void force_first(Scratch* s, const double* q, const double* v, const double* u, double* Fq, double* Fv, double* Fu) {
+static void force_first(Scratch* s, const double* q, const double* v, const double* u, double* Fq, double* Fv,
+                        double* Fu) {
   Work<double>& w = at(s, q, v, u);
   const ModelData& M = *w.M;
   poses(w, w.kin.q, w.kin.mid);
@@ -238,7 +284,8 @@ static void force_first(Scratch* s, const double* q, const double* v, const doub
   copy(Fv, w.lin.Fv, size_t(M.nd) * M.nv);
   copy(Fu, w.lin.Fu, size_t(M.nd) * M.nu);
 }
-static void force_second_at(Scratch* s, const double* q, const double* v, const double* u, const double* m, double* qq, double* qv, double* vv, double* qu, double* vu, double* uu) {
+static void force_second_at(Scratch* s, const double* q, const double* v, const double* u, const double* m, double* qq,
+                            double* qv, double* vv, double* qu, double* vu, double* uu) {
   Work<double>& w = at(s, q, v, u);
   const ModelData& M = *w.M;
   poses(w, w.kin.q, w.kin.mid);
@@ -256,9 +303,15 @@ static void momentum(Scratch* s, const double* q, const double* v, double* h6) {
   poses(w, w.kin.q, w.kin.mid);
   gradient(w);
   V6<double> H = zero6<double>();
-  for (int n = 0; n < w.M->nn; ++n) if (w.M->nodes[n].parent < 0) H += w.comp.H[n];
+  for (int n = 0; n < w.M->nn; ++n)
+    if (w.M->nodes[n].parent < 0) H += w.comp.H[n];
   V3<double> l = tmul(w.kin.mid.R[0], H.v), m = tmul(w.kin.mid.R[0], H.w) + cross(w.kin.reference, l);
-  h6[0] = m.x; h6[1] = m.y; h6[2] = m.z; h6[3] = l.x; h6[4] = l.y; h6[5] = l.z;
+  h6[0] = m.x;
+  h6[1] = m.y;
+  h6[2] = m.z;
+  h6[3] = l.x;
+  h6[4] = l.y;
+  h6[5] = l.z;
 }
 static void twists(Scratch* s, const double* q, double* S) {
   Work<double>& w = at(s, q, nullptr, nullptr);
@@ -267,7 +320,12 @@ static void twists(Scratch* s, const double* q, double* S) {
     V6<double> t = joint_twist(w.M->joints[j], j + 1, w.kin.mid);
     V3<double> a = tmul(w.kin.mid.R[0], t.w), l = tmul(w.kin.mid.R[0], t.v) + cross(w.kin.reference, a);
     double* o = S + 6 * j;
-    o[0] = a.x; o[1] = a.y; o[2] = a.z; o[3] = l.x; o[4] = l.y; o[5] = l.z;
+    o[0] = a.x;
+    o[1] = a.y;
+    o[2] = a.z;
+    o[3] = l.x;
+    o[4] = l.y;
+    o[5] = l.z;
   }
 }
 
@@ -275,27 +333,36 @@ static bool acceleration_at(Scratch* s, const double* q, const double* v, const 
   Work<double>& w = at(s, q, v, u);
   return acceleration(w, acc, lam);
 }
-static bool acceleration_first_at(Scratch* s, const double* q, const double* v, const double* u, double* acc, double* lam, double* dacc, double* dlam) {
+static bool acceleration_first_at(Scratch* s, const double* q, const double* v, const double* u, double* acc,
+                                  double* lam, double* dacc, double* dlam) {
   Work<double>& w = at(s, q, v, u);
   return acceleration_first(w, acc, lam, dacc, dlam);
 }
 // second derivatives by one dual direction per column: d2acc (ncol, nd, ncol), d2lam (ncol, nc, ncol)
-static bool acceleration_second(const ModelData& M, const double* q, const double* v, const double* u, const double* acc_k, double* d2acc, double* d2lam) {
+static bool acceleration_second(const ModelData& M, const double* q, const double* v, const double* u,
+                                const double* acc_k, double* d2acc, double* d2lam) {
   void* room = std::aligned_alloc(64, (sizeof(Work<Dual>) + 63) / 64 * 64);
   if (!room) return false;
   Work<Dual>* w = new (room) Work<Dual>;
-  if (!w->init(M, true)) { std::free(room); return false; }
+  if (!w->init(M, true)) {
+    std::free(room);
+    return false;
+  }
   int ncol = 2 * M.nv + M.nu + M.nk;
   size_t na = size_t(M.nd) * ncol, nl = size_t(M.nc) * ncol;
   Dual* out = static_cast<Dual*>(std::calloc(na + nl + M.nv + M.nc + 1, sizeof(Dual)));
   Dual *dacc = out, *dlam = out + na, *acc = dlam + nl, *lam = acc + M.nv;
   bool ok = true;
   for (int c = 0; c < ncol && ok; ++c) {
-    for (int i = 0; i < M.nv; ++i) { w->kin.q[i] = Dual(q[i], c == i); w->kin.v[i] = Dual(v[i], c == M.nv + i); }
+    for (int i = 0; i < M.nv; ++i) {
+      w->kin.q[i] = Dual(q[i], c == i);
+      w->kin.v[i] = Dual(v[i], c == M.nv + i);
+    }
     for (int i = 0; i < M.nu; ++i) w->step.u[i] = Dual(u[i], c == 2 * M.nv + i);
     for (int i = 0; i < M.nk; ++i) acc[M.nd + i] = Dual(acc_k[i], c == 2 * M.nv + M.nu + i);
     set_reference(*w, w->kin.q);
-    w->kin.reference = {Dual(w->kin.reference.x.v), Dual(w->kin.reference.y.v), Dual(w->kin.reference.z.v)};  // constant by definition
+    w->kin.reference = {Dual(w->kin.reference.x.v), Dual(w->kin.reference.y.v),
+                        Dual(w->kin.reference.z.v)};  // constant by definition
     ok = acceleration_first(*w, acc, lam, dacc, dlam);
     for (size_t i = 0; i < na; ++i) d2acc[c * na + i] = dacc[i].d;
     for (size_t i = 0; i < nl; ++i) d2lam[c * nl + i] = dlam[i].d;
@@ -306,7 +373,8 @@ static bool acceleration_second(const ModelData& M, const double* q, const doubl
   return ok;
 }
 
-// v that belongs to p, along the constraints: p of a step lacks part of the impulse of the constraints, which no step feels (it goes into lambda)
+// v that belongs to p, along the constraints: p of a step lacks part of the impulse of the constraints, which no step
+// feels (it goes into lambda)
 static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   Work<double>& w = at(s, q, v, nullptr);
   const ModelData& M = *w.M;
@@ -327,20 +395,29 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
 }
 
 // ---- steps
-static void load_step(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
+static void load_step(Work<double>& w, const double* x, const double* p, const double* u, const double* y,
+                      const double* lam) {
   const ModelData& M = *w.M;
-  copy(w.step.x, x, M.nq); copy(w.step.p, p, M.nd); copy(w.step.u, u, M.nu); copy(w.step.y, y, M.nq); copy(w.con.lam, lam, M.nc);
+  copy(w.step.x, x, M.nq);
+  copy(w.step.p, p, M.nd);
+  copy(w.step.u, u, M.nu);
+  copy(w.step.y, y, M.nq);
+  copy(w.con.lam, lam, M.nc);
   set_reference(w, w.step.x);
 }
 // the same with the constraints at both ends: a step that is solved
-static void load_solved(Work<double>& w, const double* x, const double* p, const double* u, const double* y, const double* lam) {
+static void load_solved(Work<double>& w, const double* x, const double* p, const double* u, const double* y,
+                        const double* lam) {
   load_step(w, x, p, u, y, lam);
   start_constraints(w);
   end_constraints(w);
 }
 
-// One whole step by its parts; then(part, length) as in solve_parts(). lambda is that of the last part, as if it had lasted the whole step.
-template <class F> static int whole_step(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error, F then) {
+// One whole step by its parts; then(part, length) as in solve_parts(). lambda is that of the last part, as if it had
+// lasted the whole step.
+template <class F>
+static int whole_step(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p,
+                      const double* u, double* y, double* lam, double* pnext, int* iterations, double* error, F then) {
   const ModelData& M = *e->d.M;
   int status = solve_parts(e->d, o, parts, dt, x, p, u, y, lam, e->parts, iterations, error, then);
   if (status != StepOk) return status;
@@ -350,15 +427,21 @@ template <class F> static int whole_step(Engine* e, const StepOptions& o, const 
   return StepOk;
 }
 
-static int step_once(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error) {
+static int step_once(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                     double* y, double* lam, double* pnext, int* iterations, double* error) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
-  if (opt.parts->count > 1) return whole_step(engine(s), o, *opt.parts, dt, x, p, u, y, lam, pnext, iterations, error, [](int, double) {});
+  if (opt.parts->count > 1)
+    return whole_step(engine(s), o, *opt.parts, dt, x, p, u, y, lam, pnext, iterations, error, [](int, double) {});
   load_step(w, x, p, u, y, lam);
   start_constraints(w);
   int status = step(w, o, dt, iterations, error);
-  if (status == StepOk) { copy(y, w.step.y, M.nq); copy(lam, w.con.lam, M.nc); copy(pnext, w.step.p_next, M.nd); }
+  if (status == StepOk) {
+    copy(y, w.step.y, M.nq);
+    copy(lam, w.con.lam, M.nc);
+    copy(pnext, w.step.p_next, M.nd);
+  }
   return status;
 }
 
@@ -381,13 +464,29 @@ static void feedback(Engine* e, const Rollout& r, int k) {
   }
 }
 
+// q_k+1, p_k+1 and the constraints there become those of the next step's start
+template <class T> static void advance(Work<T>& w) {
+  auto swap = [](T*& a, T*& b) {
+    T* t = a;
+    a = b;
+    b = t;
+  };
+  swap(w.step.x, w.step.y);
+  swap(w.step.p, w.step.p_next);
+  advance_constraints(w);
+}
+
 // row of the stored states after k steps, -1 where it is not stored
 static int stored_row(const Rollout& r, int k) { return r.every == 0 ? 0 : k % r.every ? -1 : k / r.every; }
 
 // prescribed coordinates of y (nq) at the end of part i of step k, from those of `from` (nq) at the start of the step
-static void prescribed(const ModelData& M, const Rollout& r, const Parts& parts, int k, int i, const double* Rho, const double* from, double* y) {
+static void prescribed(const ModelData& M, const Rollout& r, const Parts& parts, int k, int i, const double* Rho,
+                       const double* from, double* y) {
   const int nqk = M.nq - M.nqd;
-  if (!Rho) { copy(y + M.nqd, from + M.nqd, nqk); return; }
+  if (!Rho) {
+    copy(y + M.nqd, from + M.nqd, nqk);
+    return;
+  }
   const double* to = Rho + (r.rho_by_part ? size_t(k) * parts.count + i : size_t(k)) * nqk;
   if (r.rho_by_part) copy(y + M.nqd, to, nqk);
   else on_line(M, parts, i, from, to - M.nqd, y);
@@ -414,7 +513,9 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
   for (int k = from; k < to; ++k) {
     if (r.K) feedback(e, r, k);
     const double *U = r.K ? r.Uout : r.U, *Rho = r.K ? r.Rhoout : r.Rho;
-    if (U) copy(w.step.u, U + size_t(k) * M.nu, M.nu); else for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
+    if (U) copy(w.step.u, U + size_t(k) * M.nu, M.nu);
+    else
+      for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
     copy(q0, w.step.x, nq);
     int total = 0;
     for (int part = 0; part < parts.count; ++part) {
@@ -440,15 +541,16 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
       }
       total += iterations;
       e->history.push(w.step.y, nqd, h);
-      copy(w.step.x, w.step.y, nq);
-      copy(w.step.p, w.step.p_next, nd);
-      advance_constraints(w);
+      advance(w);
     }
     const int row = stored_row(r, k + 1);
     if (row >= 0) {
       copy(r.Q + size_t(row) * nq, w.step.x, nq);
       copy(r.P + size_t(row) * nd, w.step.p, nd);
-      if (r.Lam && row > 0) for (int c = 0; c < nc; ++c) r.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c] : w.con.lam[c] / parts.length[parts.count - 1];
+      if (r.Lam && row > 0)
+        for (int c = 0; c < nc; ++c)
+          r.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c]
+                                                             : w.con.lam[c] / parts.length[parts.count - 1];
       if (r.iterations) r.iterations[row > 0 ? row - 1 : 0] = total;
     }
     if (r.Vrho) {
@@ -460,12 +562,17 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
   return out;
 }
 
-// lane l of a step that Newton's iteration did not solve, or whose root is doubtful: by the scalar step with all its fallbacks.
-// in: w.step.x, w.step.p, w.step.u, prescribed values in w.step.y; out: w.step.y, w.step.p_next, w.con.lam, w.con.C1 of the lane
-static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int l, int* iterations, double* error) {
+// lane l of a step that Newton's iteration did not solve, or whose root is doubtful: by the scalar step with all its
+// fallbacks. in: w.step.x, w.step.p, w.step.u, prescribed values in w.step.y; out: w.step.y, w.step.p_next, w.con.lam,
+// w.con.C1 of the lane
+static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int l, int* iterations,
+                        double* error) {
   Work<double>& d = e->d;
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nq; ++i) { d.step.x[i] = w.step.x[i].v[l]; d.step.y[i] = i < M.nqd ? d.step.x[i] : w.step.y[i].v[l]; }
+  for (int i = 0; i < M.nq; ++i) {
+    d.step.x[i] = w.step.x[i].v[l];
+    d.step.y[i] = i < M.nqd ? d.step.x[i] : w.step.y[i].v[l];
+  }
   for (int i = 0; i < M.nd; ++i) d.step.p[i] = w.step.p[i].v[l];
   for (int i = 0; i < M.nu; ++i) d.step.u[i] = w.step.u[i].v[l];
   for (int c = 0; c < M.nc; ++c) d.con.lam[c] = 0;
@@ -480,8 +587,10 @@ static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double 
   return StepOk;
 }
 
-// count <= width rollouts side by side (same number of steps and same dt). A lane that fails to converge is finished by the scalar step.
-static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, int from, int to, RolloutStatus* status, const volatile bool* stop) {
+// count <= width rollouts side by side (same number of steps and same dt). A lane that fails to converge is finished by
+// the scalar step.
+static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, int from, int to,
+                          RolloutStatus* status, const volatile bool* stop) {
   Engine* e = engine(s);
   Work<Lanes>& w = *e->lanes;
   const ModelData& M = *w.M;
@@ -520,7 +629,8 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
         prescribed(M, a, parts, k, part, a.Rho, before, y);
         for (int i = nqd; i < nq; ++i) w.step.y[i].v[l] = y[i];
       }
-      if (o.stop > 0) for (int i = 0; i < nqd; ++i) w.step.y[i] = w.step.x[i];
+      if (o.stop > 0)
+        for (int i = 0; i < nqd; ++i) w.step.y[i] = w.step.x[i];
       else history.guess(w.step.y, nqd, h);
       normalize_balls(M, w.step.y, 0, nd);
       set_reference(w, w.step.x);
@@ -530,7 +640,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       for (int l = 0; l < count; ++l) {
         if (dead[l]) continue;
         bool far = false;  // a doubtful root: the scalar step decides
-        for (int i = 0; i < nd; ++i) far = far || (M.v_q[i] >= 0 && M.joints[M.dyn_joint[i]].turns() && !(__builtin_fabs(w.step.y[M.v_q[i]].v[l] - w.step.x[M.v_q[i]].v[l]) <= kHalfTurn));
+        for (int i : M.hinges) far = far || !(__builtin_fabs(w.step.y[i].v[l] - w.step.x[i].v[l]) <= kHalfTurn);
         int its = iterations;
         if (!ok[l] || far) {
           double err = 0;
@@ -551,9 +661,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
           for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
         }
       history.push(w.step.y, nqd, h);
-      for (int i = 0; i < nq; ++i) w.step.x[i] = w.step.y[i];
-      for (int i = 0; i < nd; ++i) w.step.p[i] = w.step.p_next[i];
-      advance_constraints(w);
+      advance(w);
     }
     for (int l = 0; l < count; ++l) {
       const Rollout& a = r[l];
@@ -563,7 +671,10 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       if (row < 0) continue;
       for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.step.x[i].v[l];
       for (int i = 0; i < nd; ++i) a.P[size_t(row) * nd + i] = w.step.p[i].v[l];
-      if (a.Lam && row > 0) for (int c = 0; c < nc; ++c) a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c].v[l] : w.con.lam[c].v[l] / parts.length[parts.count - 1];
+      if (a.Lam && row > 0)
+        for (int c = 0; c < nc; ++c)
+          a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c].v[l]
+                                                             : w.con.lam[c].v[l] / parts.length[parts.count - 1];
       if (a.iterations) a.iterations[row > 0 ? row - 1 : 0] = e->spent[l];
     }
   }
@@ -572,7 +683,8 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
 // ---- linearization
 
 // rows of d(q', p')/dw (row stride ld) as A and B of x = (q, p, v_rho), u = (u, rho'); v_rho' = (rho' - rho)/dt
-static void write_linearization(const ModelData& M, double dt, const double* Yq, const double* Yp, int ld, double* A, double* B) {
+static void write_linearization(const ModelData& M, double dt, const double* Yq, const double* Yp, int ld, double* A,
+                                double* B) {
   int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nx = nv + nd + nk, nU = nu + nk;
   for (int i = 0; i < nd; ++i) {
     const double *z = Yq + size_t(i) * ld, *p = Yp + size_t(i) * ld;
@@ -589,7 +701,8 @@ static void write_linearization(const ModelData& M, double dt, const double* Yq,
 }
 
 // first order of all parts, in e->tangent; y, lam as in step_once()
-static int tangent_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* x, const double* p, const double* u, double* y, double* lam, bool with_dt, bool lambda) {
+static int tangent_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* x,
+                            const double* p, const double* u, double* y, double* lam, bool with_dt, bool lambda) {
   Work<double>& w = e->d;
   int iterations;
   double error;
@@ -603,8 +716,10 @@ static int tangent_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
   return status != StepOk ? status : ok ? StepOk : StepSingular;
 }
 
-// A step that is given as a guess is solved; then, or where the step before was this one, w belongs to it. Otherwise the given solution is loaded.
-static int solve_if_needed(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given given) {
+// A step that is given as a guess is solved; then, or where the step before was this one, w belongs to it. Otherwise
+// the given solution is loaded.
+static int solve_if_needed(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                           double* y, double* lam, Given given) {
   int iterations;
   double error;
   if (given == Given::guess) return step_once(s, opt, dt, x, p, u, y, lam, engine(s)->pnext, &iterations, &error);
@@ -612,7 +727,8 @@ static int solve_if_needed(Scratch* s, const Options& opt, double dt, const doub
   return StepOk;
 }
 
-static int linearize(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given given, double* A, double* B) {
+static int linearize(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                     double* y, double* lam, Given given, double* A, double* B) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
@@ -629,7 +745,8 @@ static int linearize(Scratch* s, const Options& opt, double dt, const double* x,
   return ok ? StepOk : StepSingular;
 }
 
-static int derivatives(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* Y, double* P, double* L, bool with_dt) {
+static int derivatives(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                       double* y, double* lam, double* Y, double* P, double* L, bool with_dt) {
   Work<double>& w = work(s);
   Engine* e = engine(s);
   const ModelData& M = *w.M;
@@ -640,7 +757,9 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
   int status = StepOk;
   if (parts.count > 1) {
     status = tangent_of_parts(e, o, parts, dt, x, p, u, y, lam, with_dt, true);
-    Yq = e->tangent.Yq; Yp = e->tangent.Yp; YL = e->tangent.YL;
+    Yq = e->tangent.Yq;
+    Yp = e->tangent.Yp;
+    YL = e->tangent.YL;
     scale = 1 / parts.length[parts.count - 1];
   } else {
     load_solved(w, x, p, u, y, lam);
@@ -648,31 +767,46 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
     first_order(w, o, dt, with_dt);
   }
   int nw = w.nw + with_dt, ld = w.stride(with_dt);
-  for (int i = 0; i < M.nd; ++i) { copy(Y + size_t(i) * nw, Yq + size_t(i) * ld, nw); copy(P + size_t(i) * nw, Yp + size_t(i) * ld, nw); }
-  for (int c = 0; c < M.nc; ++c) for (int k = 0; k < nw; ++k) L[size_t(c) * nw + k] = scale * YL[size_t(c) * ld + k];
+  for (int i = 0; i < M.nd; ++i) {
+    copy(Y + size_t(i) * nw, Yq + size_t(i) * ld, nw);
+    copy(P + size_t(i) * nw, Yp + size_t(i) * ld, nw);
+  }
+  for (int c = 0; c < M.nc; ++c)
+    for (int k = 0; k < nw; ++k) L[size_t(c) * nw + k] = scale * YL[size_t(c) * ld + k];
   return status;
 }
 
-// Costates (zq, zp, zl) behind the step; those behind every part go to e->costates (parts, 2 nd). grad (nw): gradient by w. After whole_step().
-static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u, const double* zq, const double* zp, const double* zl, double* grad) {
+// Costates (zq, zp, zl) behind the step; those behind every part go to e->costates (parts, 2 nd). grad (nw): gradient
+// by w. After whole_step().
+static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u,
+                              const double* zq, const double* zp, const double* zl, double* grad) {
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
   const int nd = M.nd, last = parts.count - 1;
   double *z = e->costates + size_t(parts.count) * 2 * nd, *zlast = e->buffer;
-  for (int i = 0; i < nd; ++i) { z[i] = zq[i]; z[nd + i] = zp[i]; }
+  for (int i = 0; i < nd; ++i) {
+    z[i] = zq[i];
+    z[nd + i] = zp[i];
+  }
   for (int c = 0; c < M.nc; ++c) zlast[c] = zl ? zl[c] / parts.length[last] : 0;
   for (int i = 0; i < w.nw; ++i) grad[i] = 0;
   bool ok = true;
   for (int part = last; part >= 0; --part) {
     copy(e->costates + size_t(part) * 2 * nd, z, 2 * nd);
     load_part(w, e->parts, part, u);
-    ok = costate_of_part(w, o, parts, part, dt * parts.length[part], z, z + nd, zl && part == last ? zlast : nullptr, grad, e->gradient) && ok;
+    ok = costate_of_part(w, o, parts, part, dt * parts.length[part], z, z + nd, zl && part == last ? zlast : nullptr,
+                         grad, e->gradient) &&
+         ok;
   }
-  for (int i = 0; i < nd; ++i) { grad[i] = z[i]; grad[M.nv + i] = z[nd + i]; }
+  for (int i = 0; i < nd; ++i) {
+    grad[i] = z[i];
+    grad[M.nv + i] = z[nd + i];
+  }
   return ok;
 }
 
-static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
+static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                      double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
   Work<double>& w = work(s);
   Engine* e = engine(s);
   const StepOptions o = options(opt);
@@ -680,7 +814,9 @@ static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x
   if (opt.parts->count > 1) {
     int iterations;
     double error;
-    if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [](int, double) {})) return status;
+    if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error,
+                                [](int, double) {}))
+      return status;
     ok = costates_of_parts(e, o, *opt.parts, dt, u, zq, zp, zl, grad);
   } else {
     load_solved(w, x, p, u, y, lam);
@@ -691,8 +827,10 @@ static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x
   return ok ? StepOk : StepSingular;
 }
 
-// Second order of all parts for one costate z = (zq, zp, zl), into H (nw, nw). After whole_step(): the costates backwards, then H = sum M_i' H_i M_i forwards.
-static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u, const double* z, double* H) {
+// Second order of all parts for one costate z = (zq, zp, zl), into H (nw, nw). After whole_step(): the costates
+// backwards, then H = sum M_i' H_i M_i forwards.
+static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u,
+                            const double* z, double* H) {
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
   const int nd = M.nd, nw = w.nw, last = parts.count - 1;
@@ -714,11 +852,14 @@ static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
     gemm(nw, nw, nw, 1.0, Mi, 1, nw, HM, nw, 1, part ? 1.0 : 0.0, H, nw, e->packing);
     if (part < last) tangent_of_next(w, o, parts, part, h, e->tangent, false, false);
   }
-  for (int i = 0; i < nw; ++i) for (int k = 0; k < i; ++k) H[size_t(i) * nw + k] = H[size_t(k) * nw + i] = 0.5 * (H[size_t(i) * nw + k] + H[size_t(k) * nw + i]);
+  for (int i = 0; i < nw; ++i)
+    for (int k = 0; k < i; ++k)
+      H[size_t(i) * nw + k] = H[size_t(k) * nw + i] = 0.5 * (H[size_t(i) * nw + k] + H[size_t(k) * nw + i]);
   return ok;
 }
 
-static int second_order(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given given, int count, const double* z, double* H) {
+static int second_order(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                        double* y, double* lam, Given given, int count, const double* z, double* H) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
@@ -728,8 +869,11 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
     Engine* e = engine(s);
     int iterations;
     double error;
-    if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [](int, double) {})) return status;
-    for (int c = 0; c < count; ++c) ok = second_of_parts(e, o, *opt.parts, dt, u, z + size_t(c) * nz, H + size_t(c) * w.nw * w.nw) && ok;
+    if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error,
+                                [](int, double) {}))
+      return status;
+    for (int c = 0; c < count; ++c)
+      ok = second_of_parts(e, o, *opt.parts, dt, u, z + size_t(c) * nz, H + size_t(c) * w.nw * w.nw) && ok;
     return ok ? StepOk : StepSingular;
   }
   if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
@@ -743,17 +887,23 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
 }
 
 // estimate of the condition of Dh(q_k+1) M^-1 Dh(q_k)^T (pivot ratio) and of the Newton matrix
-static double condition(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, double* newton_out) {
+static double condition(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                        const double* y, const double* lam, double* newton_out) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   StepOptions o = options(opt);
   load_solved(w, x, p, u, y, lam);
   prepare(w, o, dt, false, false);
   double lo = 1e300, hi = 0;
-  for (int i = 0; i < M.nd; ++i) { double a = __builtin_fabs(w.newton.inverse_pivot[i]); if (a > hi) hi = a; if (a < lo) lo = a; }
+  for (int i = 0; i < M.nd; ++i) {
+    double a = __builtin_fabs(w.newton.inverse_pivot[i]);
+    if (a > hi) hi = a;
+    if (a < lo) lo = a;
+  }
   *newton_out = M.nd ? hi / lo : 1;
   if (!M.nc) return 1;
-  for (int i = 0; i < M.nd; ++i) for (int c = 0; c < M.nc; ++c) w.lin.Z[i * M.nc + c] = w.con.C0[c * M.nv + i];
+  for (int i = 0; i < M.nd; ++i)
+    for (int c = 0; c < M.nc; ++c) w.lin.Z[i * M.nc + c] = w.con.C0[c * M.nv + i];
   solve(w, w.lin.Z, M.nc, M.nc);
   double *A = w.con.dense, *V = A + M.nc * M.nc, *sv = V + 2 * M.nc * M.nc, *B = sv + 4 * M.nc;
   for (int c = 0; c < M.nc; ++c) {
@@ -765,8 +915,12 @@ static double condition(Scratch* s, const Options& opt, double dt, const double*
     B[c] = 0;
   }
   least_norm(A, V, sv, M.nc, B, 1, 1, 1e-12);
-  lo = 1e300; hi = 0;
-  for (int c = 0; c < M.nc; ++c) { if (sv[c] > hi) hi = sv[c]; if (sv[c] < lo) lo = sv[c]; }
+  lo = 1e300;
+  hi = 0;
+  for (int c = 0; c < M.nc; ++c) {
+    if (sv[c] > hi) hi = sv[c];
+    if (sv[c] < lo) lo = sv[c];
+  }
   return lo > 0 ? hi / lo : 1e300;
 }
 
@@ -775,10 +929,41 @@ static double condition(Scratch* s, const Options& opt, double dt, const double*
 
 extern const KernelTable table;
 const KernelTable table = {
-    DAL_NAME(DALEMBERT_ARCH), kWidth, make, drop, frames, energy, first, generators_at, second, third, potential_all, constraints, constraint_second, constraint_third_at,
-    force_at, force_first, force_second_at, momentum, twists, acceleration_at, acceleration_first_at, acceleration_second, velocity,
-    step_once, rollout, rollout_lanes, linearize, derivatives, adjoint_at, second_order, condition,
-    riccati, riccati_workspace, riccati_rollout, ekf_batch,
+    DAL_NAME(DALEMBERT_ARCH),
+    kWidth,
+    make,
+    drop,
+    frames,
+    energy,
+    first,
+    generators_at,
+    second,
+    third,
+    potential_all,
+    constraints,
+    constraint_second,
+    constraint_third_at,
+    force_at,
+    force_first,
+    force_second_at,
+    momentum,
+    twists,
+    acceleration_at,
+    acceleration_first_at,
+    acceleration_second,
+    velocity,
+    step_once,
+    rollout,
+    rollout_lanes,
+    linearize,
+    derivatives,
+    adjoint_at,
+    second_order,
+    condition,
+    riccati,
+    riccati_workspace,
+    riccati_rollout,
+    ekf_batch,
 };
 
 }  // namespace DALEMBERT_ARCH

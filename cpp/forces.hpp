@@ -7,6 +7,8 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 // L_q -= V_q for all potentials (besides uniform gravity)
+//
+// reads kin.mid, q; writes first.Lq; scratch: local
 template <class T> void subtract_potentials(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
@@ -17,6 +19,8 @@ template <class T> void subtract_potentials(Work<T>& w, const T* q) {
 }
 
 // generalized force on dynamic variables into w.first.F
+//
+// reads kin.mid, q, v, step.u; writes first.F; scratch: local
 template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nd; ++i) w.first.F[i] = M.has_damping ? -(T(M.damping[i]) * v[i]) : T(0.0);
@@ -24,16 +28,24 @@ template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
     force(w, e, q, v, w.kin.mid, 0, lf);
-    for (int i = 0; i < lf.rows; ++i) if (lf.row_v[i] < M.nd) w.first.F[lf.row_v[i]] += lf.f[i];
+    for (int i = 0; i < lf.rows; ++i)
+      if (lf.row_v[i] < M.nd) w.first.F[lf.row_v[i]] += lf.f[i];
   }
 }
 
 // dense F_q, F_v (nd x nv) and F_u (nd x nu)
+//
+// reads kin.mid, q, v, step.u; writes lin.Fq, Fv, Fu; scratch: local
 template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  if (!M.forces.empty()) for (int i = 0; i < M.nd * M.nv; ++i) { w.lin.Fq[i] = T(0.0); w.lin.Fv[i] = T(0.0); }  // else zero from the start, but for damping
+  if (!M.forces.empty())
+    for (int i = 0; i < M.nd * M.nv; ++i) {
+      w.lin.Fq[i] = T(0.0);
+      w.lin.Fv[i] = T(0.0);
+    }  // else zero from the start, but for damping
   for (int i = 0; i < M.nd * M.nu; ++i) w.lin.Fu[i] = T(0.0);
-  if (M.has_damping) for (int i = 0; i < M.nd; ++i) w.lin.Fv[i * M.nv + i] = T(-M.damping[i]);
+  if (M.has_damping)
+    for (int i = 0; i < M.nd; ++i) w.lin.Fv[i * M.nv + i] = T(-M.damping[i]);
   for (size_t i = 0; i < M.force_v.size(); ++i) w.lin.Fu[M.force_v[i] * M.nu + M.force_u[i]] += T(1.0);
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
@@ -52,21 +64,26 @@ template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
 }
 
 // What elements add to the Newton matrix: -a1 a2 V_qq + f (a2 F_q + b2 F_v); with the O(n) solver only diagonals occur
+//
+// reads kin.mid, q, v, step.u; adds to newton.diagonal, or newton.lower and upper; scratch: local
 template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, const Slots<T>& s, const T& f) {
   const ModelData& M = *w.M;
   bool chain = M.chain_solver && !w.newton.use_packed;
-  if (chain) for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = T(0.0);
+  if (chain)
+    for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = T(0.0);
   if (M.has_damping)
     for (int i = 0; i < M.nd; ++i) {
       T x = -(f * s.b2 * T(M.damping[i]));
-      if (chain) w.newton.diagonal[i] += x; else w.newton.lower[M.elim_row[i] + M.elim_depth[i]] += x;
+      if (chain) w.newton.diagonal[i] += x;
+      else w.newton.lower[M.elim_row[i] + M.elim_depth[i]] += x;
     }
   T c = -(s.a1 * s.a2);
   for (const Element& e : M.potentials) {
     potential(w, e, q, w.kin.mid, 2, (const T*)nullptr);
     const int* lv = M.local_v.data() + e.vars;
     if (chain) {
-      for (int i = 0; i < e.n; ++i) if (lv[i] < M.nd) w.newton.diagonal[lv[i]] += c * w.local.hessian[i * e.n + i];
+      for (int i = 0; i < e.n; ++i)
+        if (lv[i] < M.nd) w.newton.diagonal[lv[i]] += c * w.local.hessian[i * e.n + i];
       continue;
     }
     for (int i = 0; i < e.n; ++i)
@@ -86,40 +103,49 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
 }
 
 // h, its sizes and the dense Jacobian C (nc x nv) at q; poses of the constraint joints must be in P.
-// `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its own root), and what the rounding of q, and of sines
-// and cosines, does to h: kRoundingShare of it, so that the tolerance never asks for less than a few units in the last place.
+// `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its own root), and
+// what the rounding of q, and of sines and cosines, does to h: kRoundingShare of it, so that the tolerance never asks
+// for less than a few units in the last place.
 constexpr double kRoundingShare = 0.1;
+// reads q, P; writes h, size, C; scratch: local
 template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& P, T* h, T* size, T* C) {
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nc * M.nv; ++i) C[i] = T(0.0);
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     h[c] = constraint(w, e, q, P, 1, (const T*)nullptr, &size[c]);
-    const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars, *lj = M.local_joint.data() + e.vars;
+    const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars;
+    const double* turn = M.local_turn.data() + e.vars;
     T rounding = T(0.0);
     for (int i = 0; i < e.n; ++i) {
-      C[c * M.nv + lv[i]] += w.local.gradient[i];
-      T size_q = lq[i] < 0 ? T(0.0) : fabs_(q[lq[i]]);
-      if (lj[i] > 0 && M.joints[lj[i] - 1].turns()) size_q += T(1.0);
-      rounding += fabs_(w.local.gradient[i]) * size_q;
+      const T g = w.local.gradient[i];
+      C[c * M.nv + lv[i]] += g;
+      rounding += fabs_(g) * ((lq[i] < 0 ? T(0.0) : fabs_(q[lq[i]])) + T(turn[i]));
     }
     size[c] += T(kRoundingShare) * rounding;
   }
 }
 
 // poses and Dh at q_k, before a step
+//
+// reads step.x; writes kin.start, con.h, size, C0
 template <class T> void start_constraints(Work<T>& w) {
   if (!w.M->nc) return;
   constraint_poses(w, w.step.x, w.kin.start);
   constraint_rows(w, w.step.x, w.kin.start, w.con.h, w.con.size, w.con.C0);
 }
 // the same at q_k+1, into w.con.C1
+//
+// reads step.y; writes kin.end, con.h, size, C1
 template <class T> void end_constraints(Work<T>& w) {
   if (!w.M->nc) return;
   constraint_poses(w, w.step.y, w.kin.end);
   constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
 }
-// after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new reference point is fine)
+// after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new
+// reference point is fine)
+//
+// swaps con.C0, C1 and kin.start, end
 template <class T> void advance_constraints(Work<T>& w) {
   T* c = w.con.C0;
   w.con.C0 = w.con.C1;
@@ -130,6 +156,8 @@ template <class T> void advance_constraints(Work<T>& w) {
 }
 
 // D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q)
+//
+// reads q, P, weight; scratch: local, lin.tmp
 template <class T>
 void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, T* D, int ld, int rows) {
   const ModelData& M = *w.M;
@@ -139,8 +167,9 @@ void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weig
       if constexpr (!kind.linear) {
         const int* lv = M.local_v.data() + e.vars;
         T f = factor * weight[c];
-        for (int i = 0; i < e.n; ++i) w.local.rows[i] = lv[i] < rows ? D + lv[i] * ld : w.lin.tmp;  // w.lin.tmp: not wanted
-        kind.hessian(w, e, q, P, [&](int i, int k, T x) {  // i <= k, both entries
+        for (int i = 0; i < e.n; ++i)
+          w.local.rows[i] = lv[i] < rows ? D + lv[i] * ld : w.lin.tmp;  // w.lin.tmp: not wanted
+        kind.hessian(w, e, q, P, [&](int i, int k, T x) {               // i <= k, both entries
           w.local.rows[i][lv[k]] += f * x;
           if (i != k) w.local.rows[k][lv[i]] += f * x;
         });
@@ -149,11 +178,16 @@ void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weig
   }
 }
 
-// D (nv x nv) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nv, may be null) = D2h_c(q) dir
+// D (nv x nv) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nv, may be null) =
+// D2h_c(q) dir
+//
+// reads q, P, weight, dir; scratch: local
 template <class T>
-void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* dir, T* D, T* rows) {
+void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* dir, T* D,
+                      T* rows) {
   const ModelData& M = *w.M;
-  if (rows) for (int i = 0; i < M.nc * M.nv; ++i) rows[i] = T(0.0);
+  if (rows)
+    for (int i = 0; i < M.nc * M.nv; ++i) rows[i] = T(0.0);
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
     as_constraint(e, [&](auto kind) {
@@ -172,6 +206,8 @@ void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight
 }
 
 // second derivatives of the potentials into the slots of E: h_ij -= a_i a_j V_qq
+//
+// reads kin.mid, q; adds to E; scratch: local
 template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
@@ -188,6 +224,8 @@ template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>
   }
 }
 // third derivatives along w.along.dq
+//
+// reads kin.mid, q, along.dq; adds to E; scratch: local
 template <class T> void potentials_third(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
   const ModelData& M = *w.M;
   for (const Element& e : M.potentials) {
@@ -205,9 +243,13 @@ template <class T> void potentials_third(Work<T>& w, const T* q, const Slots<T>&
   }
 }
 
-// second derivatives of m . F (m over all variables, zero on kinematic ones) times f, added to the slots of E (scaled like E: slot derivatives are
-// a_i d/dq + b_i d/dv), and the mixed ones with inputs: Hu (slot 1 rows nv, then slot 2 rows nv; nu columns), Huu (nu x nu)
-template <class T> void forces_second(Work<T>& w, const T* q, const T* v, const T* m, const Slots<T>& s, const T& f, const Hessian<T>& E) {
+// second derivatives of m . F (m over all variables, zero on kinematic ones) times f, added to the slots of E (scaled
+// like E: slot derivatives are a_i d/dq + b_i d/dv), and the mixed ones with inputs: Hu (slot 1 rows nv, then slot 2
+// rows nv; nu columns), Huu (nu x nu)
+//
+// reads kin.mid, q, v, step.u; adds to E; writes lin.Hu, Huu; scratch: local
+template <class T>
+void forces_second(Work<T>& w, const T* q, const T* v, const T* m, const Slots<T>& s, const T& f, const Hessian<T>& E) {
   const ModelData& M = *w.M;
   int nv = M.nv, nu = M.nu;
   for (int i = 0; i < 2 * nv * nu; ++i) w.lin.Hu[i] = T(0.0);

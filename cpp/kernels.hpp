@@ -1,10 +1,10 @@
-// KernelTable: the numeric core behind plain pointers, compiled once per instruction set (engine.cpp) and chosen at run time.
-// Arrays are row-major doubles. "Scratch" is an opaque per-thread workspace.
+// KernelTable: the numeric core behind plain pointers, compiled once per instruction set (engine.cpp) and chosen at run
+// time. Arrays are row-major doubles. "Scratch" is an opaque per-thread workspace.
 #pragma once
 #include <cstddef>
 #include <vector>
-#include "model.hpp"
 #include "ekf_problem.hpp"
+#include "model.hpp"
 #include "parts.hpp"
 #include "riccati.hpp"
 
@@ -21,22 +21,24 @@ struct Options {
   const Parts* parts = parts_of(2);
 };
 
-// what a caller of a derivative has of the step: a guess of its end, its solution, or the solution right after this scratch has solved it
+// what a caller of a derivative has of the step: a guess of its end, its solution, or the solution right after this
+// scratch has solved it
 enum class Given { guess, solution, just_solved };
 
 struct RolloutStatus {
-  int steps = 0;       // steps completed
-  int status = 0;      // StepStatus of the step that failed, 0 if none
-  double error = 0;    // its residual in units of the tolerance
+  int steps = 0;     // steps completed
+  int status = 0;    // StepStatus of the step that failed, 0 if none
+  double error = 0;  // its residual in units of the tolerance
 };
 
-struct Rollout {       // one simulation; null pointers for what is absent
+struct Rollout {  // one simulation; null pointers for what is absent
   int steps;
-  const double* dt;    // (steps)
-  const double *U, *Rho;        // (steps, nu); (steps, nk): prescribed values at the ends of the steps, or of all parts of the steps (steps * parts, nk)
-  double *Q, *P, *Lam;          // (rows + 1, nq), (rows + 1, nd), (rows, nc) with rows = steps / every; rows 0 of Q, P given
-  int* iterations;              // (rows)
-  int every = 1;                // each n-th state is stored; 0: only the last one, in row 0
+  const double* dt;       // (steps)
+  const double *U, *Rho;  // (steps, nu); (steps, nk): prescribed values at the ends of the steps, or of all parts of
+                          // the steps (steps * parts, nk)
+  double *Q, *P, *Lam;    // (rows + 1, nq), (rows + 1, nd), (rows, nc) with rows = steps / every; rows 0 of Q, P given
+  int* iterations;        // (rows)
+  int every = 1;          // each n-th state is stored; 0: only the last one, in row 0
   bool rho_by_part = false;
   // feedback: u_k = Uref_k - K_k (x_k - Xref_k); U, Rho are then outputs
   const double *K = nullptr, *Xref = nullptr, *Uref = nullptr;  // (steps, nU, nX), (steps+1, nX), (steps, nU)
@@ -49,47 +51,59 @@ struct KernelTable {
   Scratch* (*make)(const ModelData&, bool linearization, bool lanes);
   void (*drop)(Scratch*);
   // mechanics at a point
-  void (*frames)(Scratch*, const double* q, double* poses);                    // (nf, 4, 4)
+  void (*frames)(Scratch*, const double* q, double* poses);  // (nf, 4, 4)
   void (*energy)(Scratch*, const double* q, const double* v, double* kinetic, double* potential);
   void (*first)(Scratch*, const double* q, const double* v, double* Lq, double* Lv);
-  void (*generators)(Scratch*, const double* q, const double* v);              // what second derivatives are made of; for timing
+  void (*generators)(Scratch*, const double* q, const double* v);  // what second derivatives are made of; for timing
   // second and third write only the entries that can differ from zero: the arrays must come in as zeros
   void (*second)(Scratch*, const double* q, const double* v, double* qq, double* qv, double* vv);
-  void (*third)(Scratch*, const double* q, const double* v, const double* dq, const double* dv, double* qq, double* qv, double* vv);
+  void (*third)(Scratch*, const double* q, const double* v, const double* dq, const double* dv, double* qq, double* qv,
+                double* vv);
   void (*potential)(Scratch*, const double* q, double* value, double* grad, double* hess);
   void (*constraints)(Scratch*, const double* q, double* h, double* C);
   void (*constraint_second)(Scratch*, const double* q, const double* weight, double* D);
   void (*constraint_third)(Scratch*, const double* q, const double* weight, const double* dir, double* D);
   void (*force)(Scratch*, const double* q, const double* v, const double* u, double* F);
   void (*force_first)(Scratch*, const double* q, const double* v, const double* u, double* Fq, double* Fv, double* Fu);
-  void (*force_second)(Scratch*, const double* q, const double* v, const double* u, const double* m, double* qq, double* qv, double* vv, double* qu, double* vu, double* uu);
+  void (*force_second)(Scratch*, const double* q, const double* v, const double* u, const double* m, double* qq,
+                       double* qv, double* vv, double* qu, double* vu, double* uu);
   void (*momentum)(Scratch*, const double* q, const double* v, double* h6);
-  void (*twists)(Scratch*, const double* q, double* S);                        // (nj, 6) by joint, about the world origin, world axes
+  void (*twists)(Scratch*, const double* q, double* S);  // (nj, 6) by joint, about the world origin, world axes
   bool (*acceleration)(Scratch*, const double* q, const double* v, const double* u, double* acc, double* lam);
-  bool (*acceleration_first)(Scratch*, const double* q, const double* v, const double* u, double* acc, double* lam, double* dacc, double* dlam);
-  bool (*acceleration_second)(const ModelData&, const double* q, const double* v, const double* u, const double* acc_k, double* d2acc, double* d2lam);
-  bool (*velocity)(Scratch*, const double* q, const double* p, double* v);     // v (nq), kinematic part given
+  bool (*acceleration_first)(Scratch*, const double* q, const double* v, const double* u, double* acc, double* lam,
+                             double* dacc, double* dlam);
+  bool (*acceleration_second)(const ModelData&, const double* q, const double* v, const double* u, const double* acc_k,
+                              double* d2acc, double* d2lam);
+  bool (*velocity)(Scratch*, const double* q, const double* p, double* v);  // v (nq), kinematic part given
   // the step
-  int (*step)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* pnext, int* iterations, double* error);
+  int (*step)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+              double* lam, double* pnext, int* iterations, double* error);
   // resume: goes on where this scratch has stopped; otherwise from row 0 of Q, P
   RolloutStatus (*rollout)(Scratch*, const Options&, const Rollout&, int from, int to, bool resume);
-  void (*rollout_lanes)(Scratch*, const Options&, const Rollout*, int count, int from, int to, RolloutStatus* status, const volatile bool* stop);
-  // derivatives of the step from (x, p) with u to y, lambda; return the status. Parts of a composed step are solved again, from the guess y. A (nX, nX), B (nX, nU) of the state x = (q, p, v_rho), u = (u, rho); only entries that can differ from zero are
-  // written, so A and B must come in as zeros
-  int (*linearize)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given, double* A, double* B);
-  int (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, double* Y, double* P, double* L, bool with_dt);
-  int (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad);
+  void (*rollout_lanes)(Scratch*, const Options&, const Rollout*, int count, int from, int to, RolloutStatus* status,
+                        const volatile bool* stop);
+  // derivatives of the step from (x, p) with u to y, lambda; return the status. Parts of a composed step are solved
+  // again, from the guess y. A (nX, nX), B (nX, nU) of the state x = (q, p, v_rho), u = (u, rho); only entries that can
+  // differ from zero are written, so A and B must come in as zeros
+  int (*linearize)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+                   double* lam, Given, double* A, double* B);
+  int (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+                     double* lam, double* Y, double* P, double* L, bool with_dt);
+  int (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+                 double* lam, const double* zq, const double* zp, const double* zl, double* grad);
   // H (count, nw, nw) for count costates (count, nd + nd + nc): one preparation, many contractions
-  int (*second_order)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y, double* lam, Given, int count, const double* z, double* H);
-  double (*condition)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, const double* y, const double* lam, double* newton_out);
+  int (*second_order)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+                      double* lam, Given, int count, const double* z, double* H);
+  double (*condition)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u,
+                      const double* y, const double* lam, double* newton_out);
   // linear-quadratic kernel
   bool (*riccati)(const RiccatiProblem&, RiccatiSolution&, double* work);
   std::size_t (*riccati_workspace)(int states, int inputs);
   void (*riccati_rollout)(const RiccatiProblem&, const RiccatiSolution&, const double* x0, double* X, double* U);
-  bool (*ekf)(const EkfProblem&, int begin, int end);                          // false: not enough memory
+  bool (*ekf)(const EkfProblem&, int begin, int end);  // false: not enough memory
 };
 
-const KernelTable& kernels();           // the best one for this machine (or as forced by set_kernels)
-bool set_kernels(const char* name);     // "x86-64-v2", "x86-64-v3", "x86-64-v4", "generic"
+const KernelTable& kernels();        // the best one for this machine (or as forced by set_kernels)
+bool set_kernels(const char* name);  // "x86-64-v2", "x86-64-v3", "x86-64-v4", "generic"
 
 }  // namespace dalembert

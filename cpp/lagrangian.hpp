@@ -1,6 +1,7 @@
-// L = T - V(gravity): gradient in O(n), second derivatives in O(pairs), third derivatives contracted with a direction in O(pairs)
-// (KERNELS sections 3-7). Slots: a derivative slot i stands for a_i d/dq + b_i d/dv. The discrete Lagrangian uses
-// (dt w_i, s_i) for x and y, the continuous one (1, 0) and (0, 1) for q and v; the same code serves both.
+// L = T - V(gravity): gradient in O(n), second derivatives in O(pairs), third derivatives contracted with a direction
+// in O(pairs) (KERNELS sections 3-7). Slots: a derivative slot i stands for a_i d/dq + b_i d/dv. The discrete
+// Lagrangian uses (dt w_i, s_i) for x and y, the continuous one (1, 0) and (0, 1) for q and v; the same code serves
+// both.
 #pragma once
 #include "side.hpp"
 #include "tree.hpp"
@@ -13,6 +14,8 @@ template <class T> struct Slots {
 };
 
 // S, V, B of the massive joints, composite momenta, L_q and L_v (sections 2, 3, 5). Needs w.kin.mid at q and w.kin.v.
+//
+// reads kin.mid, kin.v; writes twists, comp.H, comp.c, first.Lq, first.Lv
 template <class T> void gradient(Work<T>& w) {
   const ModelData& M = *w.M;
   const Poses<T>& P = w.kin.mid;
@@ -63,9 +66,15 @@ template <class T> void gradient(Work<T>& w) {
   // inward: composites
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
-    if (up >= 0) { w.comp.H[up] += w.comp.H[n]; w.comp.c[up] += w.comp.c[n]; }
+    if (up >= 0) {
+      w.comp.H[up] += w.comp.H[n];
+      w.comp.c[up] += w.comp.c[n];
+    }
   }
-  for (int i = 0; i < M.nv; ++i) { w.first.Lq[i] = T(0.0); w.first.Lv[i] = T(0.0); }
+  for (int i = 0; i < M.nv; ++i) {
+    w.first.Lq[i] = T(0.0);
+    w.first.Lv[i] = T(0.0);
+  }
   T gz = T(M.gz);
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
@@ -79,6 +88,8 @@ template <class T> void gradient(Work<T>& w) {
 }
 
 // kinetic energy and the potential of uniform gravity; after gradient()
+//
+// reads first.Lv, kin.v, comp.c, kin.reference; writes its results
 template <class T> void energies(const Work<T>& w, T& kinetic, T& gravity) {
   const ModelData& M = *w.M;
   T t = T(0.0);
@@ -92,7 +103,8 @@ template <class T> void energies(const Work<T>& w, T& kinetic, T& gravity) {
 }
 
 // second moment of one body about the reference point; first: its first moment
-template <class T> DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& N, const Poses<T>& P, V3<T>* first = nullptr) {
+template <class T>
+DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& N, const Poses<T>& P, V3<T>* first = nullptr) {
   const M3<T>& R = P.R[M.joints[N.joint - 1].rot];
   const V3<T>& p = P.p[N.joint];
   V3<T> mp = p * T(N.m), cl = mul(R, vec3<T>(N.c));
@@ -107,8 +119,12 @@ template <class T> DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& 
     for (int k = 0; k < 3; ++k) {
       const V3<T>& a = R.c[k];
       V3<T> b = a * T(N.I[k]);
-      I.xx += a.x * b.x; I.yy += a.y * b.y; I.zz += a.z * b.z;
-      I.xy += a.x * b.y; I.xz += a.x * b.z; I.yz += a.y * b.z;
+      I.xx += a.x * b.x;
+      I.yy += a.y * b.y;
+      I.zz += a.z * b.z;
+      I.xy += a.x * b.y;
+      I.xz += a.x * b.z;
+      I.yz += a.y * b.z;
     }
   } else if (N.body == 3) {
     S3<T> L = {T(N.I[0]), T(N.I[1]), T(N.I[2]), T(N.I[3]), T(N.I[4]), T(N.I[5])};
@@ -127,6 +143,8 @@ template <class T> DAL_INLINE S3<T> body_moment(const ModelData& M, const Node& 
 }
 
 // composite inertias (4.1); after gradient(). keep_bodies also stores per-body blocks for the third derivatives.
+//
+// reads kin.mid, comp.c, twists.V; writes comp.IC, and comp.body, comp.body_momentum if asked for
 template <class T> void composites(Work<T>& w, bool keep_bodies) {
   const ModelData& M = *w.M;
   const S3<T> none = {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)};
@@ -149,30 +167,40 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
 // ---- Generators (section 6), for several joints side by side
 
 // a_i (y, y6, y7) + b_i (x, 0, 0) for both slots, entries `step` apart
-template <class T, class L> DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7, const Slots<T>& s) {
+template <class T, class L>
+DAL_INLINE void put_generators(T* P1, T* P2, int step, const V6<L>& x, const V6<L>& y, const L& y6, const L& y7,
+                               const Slots<T>& s) {
   const L a1 = L(s.a1), b1 = L(s.b1), a2 = L(s.a2), b2 = L(s.b2);
-  const L X[8] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z, L(0.0), L(0.0)}, Y[8] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z, y6, y7};
-  constexpr int some = std::is_same_v<L, double> ? 8 : 6;  // entries to which X is added; zeros too where the eight entries of one joint fill registers
+  const L X[8] = {x.w.x, x.w.y, x.w.z, x.v.x, x.v.y, x.v.z, L(0.0), L(0.0)},
+          Y[8] = {y.w.x, y.w.y, y.w.z, y.v.x, y.v.y, y.v.z, y6, y7};
+  constexpr int some = std::is_same_v<L, double> ? 8 : 6;  // entries to which X is added; zeros too where the eight
+                                                           // entries of one joint fill registers
 #pragma GCC unroll 8
   for (int l = 0; l < 8; ++l) put_side(P1 + l * step, l < some ? Y[l] * a1 + X[l] * b1 : Y[l] * a1);
 #pragma GCC unroll 8
   for (int l = 0; l < 8; ++l) put_side(P2 + l * step, l < some ? Y[l] * a2 + X[l] * b2 : Y[l] * a2);
 }
-template <class T, class L> DAL_INLINE void left_generators(T* P1, T* P2, int step, const V6<L>& S, const V6<L>& B, const Slots<T>& s, const L& gz) {
+template <class T, class L>
+DAL_INLINE void left_generators(T* P1, T* P2, int step, const V6<L>& S, const V6<L>& B, const Slots<T>& s,
+                                const L& gz) {
   put_generators(P1, P2, step, S, B, gz * S.w.y, -(gz * S.w.x), s);
 }
-template <class T, class L> DAL_INLINE void right_generators(T* Q1, T* Q2, int step, const V6<L>& F, const V6<L>& G, const Slots<T>& s) {
+template <class T, class L>
+DAL_INLINE void right_generators(T* Q1, T* Q2, int step, const V6<L>& F, const V6<L>& G, const Slots<T>& s) {
   put_generators(Q1, Q2, step, F, G, -F.v.x, -F.v.y, s);
 }
 
 // P_i, Q_i of every massive joint, joint after joint; after composites()
+//
+// reads twists, comp; writes gen.P1j .. Q2j
 template <class T> void generators_by_joint(Work<T>& w, const Slots<T>& s) {
   const ModelData& M = *w.M;
   for (int j = M.nm - 1; j >= 0; --j) {  // what was written last is read last
     int n = M.joints[j].node;
     const V6<T>&S = w.twists.S[j], &B = w.twists.B[j];
     left_generators(w.gen.P1j + 8 * j, w.gen.P2j + 8 * j, 1, S, B, s, T(M.gz));
-    right_generators(w.gen.Q1j + 8 * j, w.gen.Q2j + 8 * j, 1, mul(w.comp.IC[n], S), mul(w.comp.IC[n], B) + crossf(S, w.comp.H[n]), s);
+    right_generators(w.gen.Q1j + 8 * j, w.gen.Q2j + 8 * j, 1, mul(w.comp.IC[n], S),
+                     mul(w.comp.IC[n], B) + crossf(S, w.comp.H[n]), s);
   }
 }
 // S, B, H, IC of the joints from j on
@@ -184,6 +212,8 @@ template <class T> DAL_INLINE void pick_joints(const Work<T>& w, int j, SideOf<T
   pick<10, T>(x + 18, [&](int i) { return &w.comp.IC[node[i]].m; });
 }
 // the same side by side. keep: what they are made of stays in w.comp.side for the third derivatives.
+//
+// reads twists, comp; writes gen.P1 .. Q2, and comp.side if asked for
 template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = false) {
   if constexpr (Side<T>::n == 1) {
     generators_by_joint(w, s);
@@ -208,7 +238,11 @@ template <class T> void generators(Work<T>& w, const Slots<T>& s, bool keep = fa
 
 DAL_INLINE const RowPlan& row_plan(const ModelData& M) { return kBlock == 8 ? M.rows8 : M.rows4; }
 
-enum class Rows { mixed, all, along };  // P1.Q2 and P2.Q1; also P1.Q1 and P2.Q2; all of them differentiated along a direction: P.dQ + dP.Q
+enum class Rows {
+  mixed,
+  all,
+  along
+};  // P1.Q2 and P2.Q1; also P1.Q1 and P2.Q2; all of them differentiated along a direction: P.dQ + dP.Q
 template <class T> struct FourRows {
   T *r11, *r22, *r12, *r21;  // by joint
 };
@@ -218,13 +252,15 @@ template <class T> DAL_INLINE FourRows<T> row_space(const Work<T>& w, int k) {
   return {r, r + stride, r + 2 * stride, r + 3 * stride};
 }
 
-// the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks: calls put(k, t, s, four vectors in the order of FourRows)
-// for the columns of the joints s, ..., s + kWidth - 1 of joint d + k, in the t-th entry of the plan
+// the rows of the joints d, ..., d + K - 1, which follow each other in the tree and in the blocks: calls put(k, t, s,
+// four vectors in the order of FourRows) for the columns of the joints s, ..., s + kWidth - 1 of joint d + k, in the
+// t-th entry of the plan
 template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>& w, int d, F put) {
   const RowPlan& R = row_plan(*w.M);
   constexpr bool all = WHICH != Rows::mixed, along = WHICH == Rows::along;
   const int own = lane_of<double>(d, 8), blocks = R.off[d + 1] - R.off[d];
-  const double *q1 = w.gen.Q1 + own, *q2 = w.gen.Q2 + own, *e1 = along ? w.along.dQ1 + own : q1, *e2 = along ? w.along.dQ2 + own : q2;
+  const double *q1 = w.gen.Q1 + own, *q2 = w.gen.Q2 + own, *e1 = along ? w.along.dQ1 + own : q1,
+               *e2 = along ? w.along.dQ2 + own : q2;
   for (int t = R.off[d]; t < R.off[d + 1]; ++t)
 #pragma GCC unroll 2
     for (int part = 0; part < kBlock; part += kWidth) {
@@ -234,15 +270,20 @@ template <Rows WHICH, int K, class F> DAL_INLINE void rows_of(const Work<double>
       for (int k = 0; k < K; ++k)
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) a[k][i] = Vec{};
-      auto add = [&](const double* x1, const double* x2, const double* y1, const double* y2) __attribute__((always_inline)) {
+      auto add = [&](const double* x1, const double* x2, const double* y1, const double* y2)
+                     __attribute__((always_inline)) {
 #pragma GCC unroll 8
         for (int l = 0; l < 8; ++l) {
           const Vec u = load(x1 + l * kBlock), v = load(x2 + l * kBlock);
 #pragma GCC unroll 2
           for (int k = 0; k < K; ++k) {
             const Vec x = splat(y1[l * kBlock + k]), y = splat(y2[l * kBlock + k]);
-            if (all) { a[k][0] += u * x; a[k][1] += v * y; }
-            a[k][2] += u * y; a[k][3] += v * x;
+            if (all) {
+              a[k][0] += u * x;
+              a[k][1] += v * y;
+            }
+            a[k][2] += u * y;
+            a[k][3] += v * x;
           }
         }
       };
@@ -257,11 +298,13 @@ template <Rows WHICH, class F, class G> DAL_INLINE void for_rows(const Work<doub
   const ModelData& M = *w.M;
   for (int d = 0; d < M.nm; ++d)
     if (row_plan(M).paired[d]) {
-      rows_of<WHICH, 2>(w, d, [&](int k, int t, int s, const Vec* a) __attribute__((always_inline)) { put(d + k, k, t, s, a); });
+      rows_of<WHICH, 2>(
+          w, d, [&](int k, int t, int s, const Vec* a) __attribute__((always_inline)) { put(d + k, k, t, s, a); });
       then(d, row_space(w, 0));
       then(++d, row_space(w, 1));
     } else {
-      rows_of<WHICH, 1>(w, d, [&](int k, int t, int s, const Vec* a) __attribute__((always_inline)) { put(d, k, t, s, a); });
+      rows_of<WHICH, 1>(w, d,
+                        [&](int k, int t, int s, const Vec* a) __attribute__((always_inline)) { put(d, k, t, s, a); });
       then(d, row_space(w, 0));
     }
 }
@@ -269,8 +312,12 @@ template <Rows WHICH, class F, class G> DAL_INLINE void for_rows(const Work<doub
 template <Rows WHICH, class G> DAL_INLINE void for_rows(const Work<double>& w, G then) {
   for_rows<WHICH>(w, [&](int, int k, int, int s, const Vec* a) __attribute__((always_inline)) {
     const FourRows<double> r = row_space(w, k);
-    if (WHICH != Rows::mixed) { store(r.r11 + s, a[0]); store(r.r22 + s, a[1]); }
-    store(r.r12 + s, a[2]); store(r.r21 + s, a[3]);
+    if (WHICH != Rows::mixed) {
+      store(r.r11 + s, a[0]);
+      store(r.r22 + s, a[1]);
+    }
+    store(r.r12 + s, a[2]);
+    store(r.r21 + s, a[3]);
   }, then);
 }
 template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& w, G then) {
@@ -279,27 +326,39 @@ template <Rows WHICH, class T, class G> DAL_INLINE void for_rows(const Work<T>& 
   const FourRows<T> r = row_space(w, 0);
   for (int d = 0; d < M.nm; ++d) {
     const int own = lane_of<T>(d, 8);
-    const T *q1 = w.gen.Q1 + own, *q2 = w.gen.Q2 + own, *e1 = along ? w.along.dQ1 + own : q1, *e2 = along ? w.along.dQ2 + own : q2;
+    const T *q1 = w.gen.Q1 + own, *q2 = w.gen.Q2 + own, *e1 = along ? w.along.dQ1 + own : q1,
+            *e2 = along ? w.along.dQ2 + own : q2;
     for (int t = M.path_offset[d]; t < M.path_offset[d + 1]; ++t) {
       int j = M.path_joint[t], at = lane_of<T>(j, 8);
       T a = T(0.0), b = a, c = a, f = a;
       auto add = [&](const T* x1, const T* x2, const T* y1, const T* y2) {
         for (int l = 0; l < 8; ++l) {
-          T u = x1[l * Side<T>::block], v = x2[l * Side<T>::block], x = y1[l * Side<T>::block], y = y2[l * Side<T>::block];
-          if (all) { a += u * x; b += v * y; }
-          c += u * y; f += v * x;
+          T u = x1[l * Side<T>::block], v = x2[l * Side<T>::block], x = y1[l * Side<T>::block],
+            y = y2[l * Side<T>::block];
+          if (all) {
+            a += u * x;
+            b += v * y;
+          }
+          c += u * y;
+          f += v * x;
         }
       };
       add(w.gen.P1 + at, w.gen.P2 + at, e1, e2);
       if (along) add(w.along.dP1 + at, w.along.dP2 + at, q1, q2);
-      if (all) { r.r11[j] = a; r.r22[j] = b; }
-      r.r12[j] = c; r.r21[j] = f;
+      if (all) {
+        r.r11[j] = a;
+        r.r22[j] = b;
+      }
+      r.r12[j] = c;
+      r.r21[j] = f;
     }
     then(d, r);
   }
 }
 
 // the upper triangles from the lower ones (h12: from w.gen.mixed), four by four
+//
+// reads gen.mixed and the lower triangles of E; writes its upper ones
 DAL_INLINE void mirror(const Work<double>& w, const Hessian<double>& E) {
   const ModelData& M = *w.M;
   int nv = M.nv, lm = padded(M.nm);
@@ -318,7 +377,8 @@ DAL_INLINE void mirror(const Work<double>& w, const Hessian<double>& E) {
 }
 
 // All rows into the dense blocks with the columns that mirror them; then(joint, its mixed rows) after each.
-template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>& w, const Hessian<T>& E, bool keep_mixed, G then) {
+template <Rows WHICH, class T, class G>
+DAL_INLINE void dense_rows(const Work<T>& w, const Hessian<T>& E, bool keep_mixed, G then) {
   const ModelData& M = *w.M;
   const int nv = M.nv;
   if constexpr (std::is_same_v<T, double>)
@@ -335,7 +395,12 @@ template <Rows WHICH, class T, class G> DAL_INLINE void dense_rows(const Work<T>
           store(E.h22 + at, keep(m, a[1]));
           store(E.h12 + at, keep(m, a[3]));
         } else {
-          for (int i = 0; i < nv - s; ++i) if (mask[i]) { E.h11[at + i] = a[0][i]; E.h22[at + i] = a[1][i]; E.h12[at + i] = a[3][i]; }
+          for (int i = 0; i < nv - s; ++i)
+            if (mask[i]) {
+              E.h11[at + i] = a[0][i];
+              E.h22[at + i] = a[1][i];
+              E.h12[at + i] = a[3][i];
+            }
         }
         if (keep_mixed) {
           const FourRows<T> r = row_space(w, k);
@@ -367,7 +432,10 @@ template <class T> DAL_INLINE void pack_rows(const Work<T>& w, int j, const Four
   if (d >= M.nd) return;
   T *up = w.newton.upper + M.elim_row[d], *lo = w.newton.lower + M.elim_row[d];
   if (M.all_dynamic) {
-    for (int t = M.path_offset[j]; t < M.path_offset[j + 1]; ++t, ++s) { up[s] = r.r12[M.path_joint[t]]; lo[s] = r.r21[M.path_joint[t]]; }
+    for (int t = M.path_offset[j]; t < M.path_offset[j + 1]; ++t, ++s) {
+      up[s] = r.r12[M.path_joint[t]];
+      lo[s] = r.r21[M.path_joint[t]];
+    }
     return;
   }
   const int* map = M.slot_map.data() + M.slot_off[d];
@@ -381,22 +449,36 @@ template <class T> DAL_INLINE void pack_rows(const Work<T>& w, int j, const Four
 }
 
 template <class T> DAL_INLINE void clear_packed(const Work<T>& w) {
-  for (int i = 0; i < w.M->packed; ++i) { w.newton.lower[i] = T(0.0); w.newton.upper[i] = T(0.0); }
+  for (int i = 0; i < w.M->packed; ++i) {
+    w.newton.lower[i] = T(0.0);
+    w.newton.upper[i] = T(0.0);
+  }
 }
 template <class T> DAL_INLINE void clear(const ModelData& M, const Hessian<T>& E) {
-  for (int i = 0; i < M.nv * M.nv; ++i) { E.h11[i] = T(0.0); E.h12[i] = T(0.0); E.h22[i] = T(0.0); }
+  for (int i = 0; i < M.nv * M.nv; ++i) {
+    E.h11[i] = T(0.0);
+    E.h12[i] = T(0.0);
+    E.h22[i] = T(0.0);
+  }
 }
 
-// Dense second derivatives over all variables (6.1): writes the ancestor pairs (and zeros of other pairs of joints), so E must be zero elsewhere
-// (potentials add to other entries: clear() first). After generators(). newton: also the packed Newton matrix.
+// Dense second derivatives over all variables (6.1): writes the ancestor pairs (and zeros of other pairs of joints), so
+// E must be zero elsewhere (potentials add to other entries: clear() first). After generators(). newton: also the
+// packed Newton matrix.
+//
+// reads gen; writes E, gen.row, gen.mixed, and newton.lower, newton.upper if asked for
 template <class T> void second(Work<T>& w, const Hessian<T>& E, bool newton = false) {
   const ModelData& M = *w.M;
   if (!M.potentials.empty()) clear(M, E);
   if (newton && M.coupled) clear_packed(w);
-  dense_rows<Rows::all>(w, E, newton, [&](int d, const FourRows<T>& r) { if (newton) pack_rows(w, d, r); });
+  dense_rows<Rows::all>(w, E, newton, [&](int d, const FourRows<T>& r) {
+    if (newton) pack_rows(w, d, r);
+  });
 }
 
 // twists of the variation along (w.along.dq, w.along.dv): eta, xi of (7.1), (7.2), by pose index
+//
+// reads along.dq, along.dv, twists; writes along.eta, along.xi
 template <class T> void twists_along(Work<T>& w) {
   const ModelData& M = *w.M;
   Eight<T> none{}, e, x, S, B;
@@ -417,8 +499,10 @@ template <class T> void twists_along(Work<T>& w) {
   }
 }
 
-// third derivatives contracted with the direction (w.along.dq, w.along.dv) (section 7). After composites(keep_bodies) and generators(keep). `zeroed`: E is zero
-// outside of the ancestor pairs already.
+// third derivatives contracted with the direction (w.along.dq, w.along.dv) (section 7). After composites(keep_bodies)
+// and generators(keep). `zeroed`: E is zero outside of the ancestor pairs already.
+//
+// reads twists, comp, gen, along.dq, along.dv; writes E, the rest of along, gen.row, gen.mixed
 template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E, bool zeroed = false) {
   using L = SideOf<T>;
   const ModelData& M = *w.M;
@@ -436,7 +520,10 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
   }
   for (int n = M.nn - 1; n >= 0; --n) {
     int up = M.nodes[n].parent;
-    if (up >= 0) { w.along.dH[up] += w.along.dH[n]; w.along.dIC[up] += w.along.dIC[n]; }
+    if (up >= 0) {
+      w.along.dH[up] += w.along.dH[n];
+      w.along.dIC[up] += w.along.dIC[n];
+    }
   }
   for (int j = 0; j < M.nm; j += Side<T>::n) {
     const int *node = M.side_node.data() + j, *parent = M.side_parent.data() + j;
@@ -449,7 +536,8 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     }
     const V6<L> S = as_twist(x), B = as_twist(x + 6), H = as_twist(x + 12);
     const Inertia<L> IC = as_inertia(x + 18);
-    const V6<L> eta = pick6<T>([&](int i) { return &w.along.eta[parent[i]].t.w.x; }), xi = pick6<T>([&](int i) { return &w.along.xi[parent[i]].t.w.x; });
+    const V6<L> eta = pick6<T>([&](int i) { return &w.along.eta[parent[i]].t.w.x; }),
+                xi = pick6<T>([&](int i) { return &w.along.xi[parent[i]].t.w.x; });
     const V6<L> dS = crossm(eta, S), dB = crossm(eta, B) + crossm(xi, S);
     const int at = lane_of<T>(j, 8);
     left_generators(w.along.dP1 + at, w.along.dP2 + at, Side<T>::block, dS, dB, s, L(M.gz));
@@ -457,13 +545,18 @@ template <class T> void third(Work<T>& w, const Slots<T>& s, const Hessian<T>& E
     pick<9, T>(y, [&](int i) { return &w.along.dIC[node[i]].c.x; });
     const V3<L> c = {y[0], y[1], y[2]};
     const S3<L> I = {y[3], y[4], y[5], y[6], y[7], y[8]};
-    right_generators(w.along.dQ1 + at, w.along.dQ2 + at, Side<T>::block, mul(c, I, S) + mul(IC, dS), mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
+    right_generators(w.along.dQ1 + at, w.along.dQ2 + at, Side<T>::block, mul(c, I, S) + mul(IC, dS),
+                     mul(c, I, B) + mul(IC, dB) + crossf(dS, H) + crossf(S, dH), s);
   }
   if (!zeroed) {
     // constraints add to h11 and h22 of other pairs, potentials and forces also to h12
     bool mixed = !M.potentials.empty() || !M.forces.empty();
-    for (int i = 0; i < M.nv * M.nv; ++i) { E.h11[i] = T(0.0); E.h22[i] = T(0.0); }
-    if (mixed) for (int i = 0; i < M.nv * M.nv; ++i) E.h12[i] = T(0.0);
+    for (int i = 0; i < M.nv * M.nv; ++i) {
+      E.h11[i] = T(0.0);
+      E.h22[i] = T(0.0);
+    }
+    if (mixed)
+      for (int i = 0; i < M.nv * M.nv; ++i) E.h12[i] = T(0.0);
   }
   dense_rows<Rows::along>(w, E, false, [](int, const FourRows<T>&) {});
 }

@@ -1,5 +1,5 @@
-// Scalar types of the kernels: double, Lanes (several rollouts side by side in one native SIMD register), Dual (value and
-// one directional derivative). Kernels are templates on the scalar and use only what is defined here.
+// Scalar types of the kernels: double, Lanes (several rollouts side by side in one native SIMD register), Dual (value
+// and one directional derivative). Kernels are templates on the scalar and use only what is defined here.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -57,9 +57,18 @@ DAL_INLINE Lanes operator-(Lanes a, Lanes b) { return Lanes(a.v - b.v); }
 DAL_INLINE Lanes operator*(Lanes a, Lanes b) { return Lanes(a.v * b.v); }
 DAL_INLINE Lanes operator/(Lanes a, Lanes b) { return Lanes(a.v / b.v); }
 DAL_INLINE Lanes operator-(Lanes a) { return Lanes(-a.v); }
-DAL_INLINE Lanes& operator+=(Lanes& a, Lanes b) { a.v += b.v; return a; }
-DAL_INLINE Lanes& operator-=(Lanes& a, Lanes b) { a.v -= b.v; return a; }
-DAL_INLINE Lanes& operator*=(Lanes& a, Lanes b) { a.v *= b.v; return a; }
+DAL_INLINE Lanes& operator+=(Lanes& a, Lanes b) {
+  a.v += b.v;
+  return a;
+}
+DAL_INLINE Lanes& operator-=(Lanes& a, Lanes b) {
+  a.v -= b.v;
+  return a;
+}
+DAL_INLINE Lanes& operator*=(Lanes& a, Lanes b) {
+  a.v *= b.v;
+  return a;
+}
 
 // ---- Dual: exact directional derivative of any kernel
 struct Dual {
@@ -71,11 +80,23 @@ struct Dual {
 DAL_INLINE Dual operator+(Dual a, Dual b) { return {a.v + b.v, a.d + b.d}; }
 DAL_INLINE Dual operator-(Dual a, Dual b) { return {a.v - b.v, a.d - b.d}; }
 DAL_INLINE Dual operator*(Dual a, Dual b) { return {a.v * b.v, a.d * b.v + a.v * b.d}; }
-DAL_INLINE Dual operator/(Dual a, Dual b) { double q = a.v / b.v; return {q, (a.d - q * b.d) / b.v}; }
+DAL_INLINE Dual operator/(Dual a, Dual b) {
+  double q = a.v / b.v;
+  return {q, (a.d - q * b.d) / b.v};
+}
 DAL_INLINE Dual operator-(Dual a) { return {-a.v, -a.d}; }
-DAL_INLINE Dual& operator+=(Dual& a, Dual b) { a = a + b; return a; }
-DAL_INLINE Dual& operator-=(Dual& a, Dual b) { a = a - b; return a; }
-DAL_INLINE Dual& operator*=(Dual& a, Dual b) { a = a * b; return a; }
+DAL_INLINE Dual& operator+=(Dual& a, Dual b) {
+  a = a + b;
+  return a;
+}
+DAL_INLINE Dual& operator-=(Dual& a, Dual b) {
+  a = a - b;
+  return a;
+}
+DAL_INLINE Dual& operator*=(Dual& a, Dual b) {
+  a = a * b;
+  return a;
+}
 
 // ---- masks: bool for one rollout, an integer vector for lanes
 template <class T> struct Traits;
@@ -104,8 +125,16 @@ DAL_INLINE Dual select(bool m, Dual a, Dual b) { return m ? a : b; }
 DAL_INLINE Lanes select(IVec m, Lanes a, Lanes b) { return Lanes(m ? a.v : b.v); }
 DAL_INLINE bool all(bool m) { return m; }
 DAL_INLINE bool any(bool m) { return m; }
-DAL_INLINE bool all(IVec m) { for (int i = 0; i < kWidth; ++i) if (!m[i]) return false; return true; }
-DAL_INLINE bool any(IVec m) { for (int i = 0; i < kWidth; ++i) if (m[i]) return true; return false; }
+DAL_INLINE bool all(IVec m) {
+  for (int i = 0; i < kWidth; ++i)
+    if (!m[i]) return false;
+  return true;
+}
+DAL_INLINE bool any(IVec m) {
+  for (int i = 0; i < kWidth; ++i)
+    if (m[i]) return true;
+  return false;
+}
 DAL_INLINE bool mask_not(bool m) { return !m; }
 DAL_INLINE IVec mask_not(IVec m) { return ~m; }
 
@@ -113,17 +142,22 @@ DAL_INLINE double fabs_(double x) { return __builtin_fabs(x); }
 DAL_INLINE Dual fabs_(Dual x) { return x.v < 0 ? -x : x; }
 DAL_INLINE Lanes fabs_(Lanes x) { return Lanes(x.v < 0 ? -x.v : x.v); }
 DAL_INLINE double sqrt_(double x) { return __builtin_sqrt(x); }
-DAL_INLINE Dual sqrt_(Dual x) { double r = __builtin_sqrt(x.v); return {r, x.d / (2 * r)}; }
-DAL_INLINE Lanes sqrt_(Lanes x) { Lanes r; for (int i = 0; i < kWidth; ++i) r.v[i] = __builtin_sqrt(x.v[i]); return r; }
-// max that keeps NaN, on either side: comparisons with NaN are false
-DAL_INLINE bool is_nan(double x) { return x != x; }
-DAL_INLINE bool is_nan(Dual x) { return x.v != x.v; }
-DAL_INLINE IVec is_nan(Lanes x) { return x.v != x.v; }
-template <class T> DAL_INLINE T nan_max(T e, T x) { return select(le(x, e) | is_nan(e), e, x); }
+DAL_INLINE Dual sqrt_(Dual x) {
+  double r = __builtin_sqrt(x.v);
+  return {r, x.d / (2 * r)};
+}
+DAL_INLINE Lanes sqrt_(Lanes x) {
+  Lanes r;
+  for (int i = 0; i < kWidth; ++i) r.v[i] = __builtin_sqrt(x.v[i]);
+  return r;
+}
+// the larger one. NaN may get lost here: next_momentum() looks for it once, at the end of a step
+template <class T> DAL_INLINE T larger(T e, T x) { return select(le(x, e), e, x); }
 DAL_INLINE double value_of(double x) { return x; }
 DAL_INLINE double value_of(Dual x) { return x.v; }
 
-// ---- sine and cosine of an array (Cody-Waite reduction, minimax-quality Taylor kernels on |r| <= pi/4); large arguments by libm
+// ---- sine and cosine of an array (Cody-Waite reduction, minimax-quality Taylor kernels on |r| <= pi/4); large
+// arguments by libm
 DAL_INLINE void sincos_vec(Vec x, Vec& s, Vec& c) {
   const Vec magic = splat(6755399441055744.0);
   Vec k = (x * splat(0.63661977236758134308) + magic) - magic;
@@ -167,13 +201,20 @@ inline void sincos_array(const double* x, double* s, double* c, int n) {
     Vec xv = splat(0.0), sv, cv;
     for (int j = i; j < n; ++j) xv[j - i] = x[j];
     sincos_vec(xv, sv, cv);
-    for (int j = i; j < n; ++j) { s[j] = sv[j - i]; c[j] = cv[j - i]; }
+    for (int j = i; j < n; ++j) {
+      s[j] = sv[j - i];
+      c[j] = cv[j - i];
+    }
   }
   for (int j = 0; j < n; ++j)
-    if (!(__builtin_fabs(x[j]) < 1e5)) { s[j] = __builtin_sin(x[j]); c[j] = __builtin_cos(x[j]); }
+    if (!(__builtin_fabs(x[j]) < 1e5)) {
+      s[j] = __builtin_sin(x[j]);
+      c[j] = __builtin_cos(x[j]);
+    }
 }
 inline void sincos_array(const Lanes* x, Lanes* s, Lanes* c, int n) {
-  sincos_array(reinterpret_cast<const double*>(x), reinterpret_cast<double*>(s), reinterpret_cast<double*>(c), n * kWidth);
+  sincos_array(reinterpret_cast<const double*>(x), reinterpret_cast<double*>(s), reinterpret_cast<double*>(c),
+               n * kWidth);
 }
 inline void sincos_array(const Dual* x, Dual* s, Dual* c, int n) {
   for (int i = 0; i < n; ++i) {

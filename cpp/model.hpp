@@ -14,11 +14,11 @@ enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, Ste
 enum class JointKind : int { TX, TY, TZ, RX, RY, RZ };
 
 struct Ball {
-  int q, v;       // first of its four coordinates, of its three velocity components
+  int q, v;  // first of its four coordinates, of its three velocity components
 };
 
 struct Joint {
-  int parent;     // pose index of the parent
+  int parent;  // pose index of the parent
   JointKind kind;
   int q, v;       // its coordinate and velocity component
   int rot;        // pose index whose rotation this joint's frame has (itself, or shared with an ancestor)
@@ -36,35 +36,35 @@ struct Joint {
   int axis() const { return int(kind) % 3; }
 };
 
-struct Node {     // composite body: all that moves rigidly with one joint, plus everything below
-  int parent;     // parent node, -1 at a root
-  int joint;      // pose index of the joint that carries the inertia
-  int body;       // 0: no own inertia, 1: mass only, 2: diagonal inertia, 3: full
+struct Node {  // composite body: all that moves rigidly with one joint, plus everything below
+  int parent;  // parent node, -1 at a root
+  int joint;   // pose index of the joint that carries the inertia
+  int body;    // 0: no own inertia, 1: mass only, 2: diagonal inertia, 3: full
   double m, c[3], I[6];
-  double mass;    // of the whole subtree
+  double mass;  // of the whole subtree
 };
 
-struct Site {     // a point fixed to a joint frame
-  int pose;       // pose index
+struct Site {  // a point fixed to a joint frame
+  int pose;    // pose index
   double p[3];
-  double R[9];    // by columns
+  double R[9];  // by columns
 };
 
 struct Element {
   ElementKind kind;
-  int n;                 // number of local variables
-  int vars;              // offset into local_q: q index of each local variable
-  int pair;              // offset into pair table: n * n bytes, anc[i * n + k] = 1 if i is an ancestor of k or k itself
+  int n;     // number of local variables
+  int vars;  // offset into local_q: q index of each local variable
+  int pair;  // offset into pair table: n * n bytes, anc[i * n + k] = 1 if i is an ancestor of k or k itself
   int site_a, site_b, site_c;  // sites, -1 if unused
-  int length_var;        // local index of a variable length, -1
+  int length_var;              // local index of a variable length, -1
   double par[8];
-  int input[6];          // wrench components driven by an input, -1: constant in par
-  int tape[3];           // tape programs, -1
-  int spline;            // -1
-  int nin;               // inputs of a tape force
-  int in0;               // offset into tape_inputs
-  int nrow;              // forced variables of a tape force
-  int rows;              // offset into local_q: their q indices
+  int input[6];  // wrench components driven by an input, -1: constant in par
+  int tape[3];   // tape programs, -1
+  int spline;    // -1
+  int nin;       // inputs of a tape force
+  int in0;       // offset into tape_inputs
+  int nrow;      // forced variables of a tape force
+  int rows;      // offset into local_q: their q indices
 };
 
 struct Tape {
@@ -74,73 +74,78 @@ struct Tape {
 };
 
 struct SplineTable {
-  std::vector<double> ends;   // left end of each piece; piece 0 extends to -inf
-  std::vector<double> c;      // 6 per piece
-  std::vector<double> area;   // integral from the second end to the left end of each piece
+  std::vector<double> ends;  // left end of each piece; piece 0 extends to -inf
+  std::vector<double> c;     // 6 per piece
+  std::vector<double> area;  // integral from the second end to the left end of each piece
 };
 
 // Which blocks of joints contain the ancestors of each joint, itself included, for blocks of one size
 struct RowPlan {
-  std::vector<int> first, off;        // first joint of each block
-  std::vector<int> mask;              // where in `masks` the block has its entries: -1 for ancestors and descendants of the joint
+  std::vector<int> first, off;  // first joint of each block
+  std::vector<int> mask;  // where in `masks` the block has its entries: -1 for ancestors and descendants of the joint
   std::vector<int64_t> masks;
-  std::vector<unsigned char> paired;  // the next joint is a child with the same blocks: their rows are computed together
+  std::vector<unsigned char> paired;  // the next joint is a child with the same blocks: their rows are computed
+                                      // together
 };
 
 struct ModelData {
-  int nq = 0, nqd = 0;                     // coordinates; those of dynamic variables, which come first
-  int nv = 0, nd = 0, nk = 0;              // velocity components: all, dynamic (first), prescribed
-  int nu = 0, nc = 0;                      // inputs, rows of constraints
-  std::vector<int> v_q;                    // coordinate of each velocity component; -1 - b for those of ball b
+  int nq = 0, nqd = 0;         // coordinates; those of dynamic variables, which come first
+  int nv = 0, nd = 0, nk = 0;  // velocity components: all, dynamic (first), prescribed
+  int nu = 0, nc = 0;          // inputs, rows of constraints
+  std::vector<int> v_q;        // coordinate of each velocity component; -1 - b for those of ball b
   std::vector<Ball> balls;
-  bool flat = true;                        // no balls: component i has coordinate i
-  int nj = 0, nm = 0, nn = 0;              // joints, massive joints (first), composite nodes
+  bool flat = true;            // no balls: component i has coordinate i
+  int nj = 0, nm = 0, nn = 0;  // joints, massive joints (first), composite nodes
   std::vector<Joint> joints;
   std::vector<Node> nodes;
-  std::vector<Site> sites;                 // the first nf are the frames of the model, in order
+  std::vector<Site> sites;  // the first nf are the frames of the model, in order
   int nf = 0;
-  double Rg[9];                            // world axes in internal axes, by columns (gravity along internal z)
-  double gz = 0;                           // gravity on the whole system, along internal z
-  double ref0[3] = {0, 0, 0};              // reference point: ref0 + sum ref_axis * q
+  double Rg[9];                // world axes in internal axes, by columns (gravity along internal z)
+  double gz = 0;               // gravity on the whole system, along internal z
+  double ref0[3] = {0, 0, 0};  // reference point: ref0 + sum ref_axis * q
   std::vector<int> ref_q;
-  std::vector<double> ref_axis;            // 3 each, world axes
-  std::vector<int> angles;                    // q index of every revolute joint, by slot
-  std::vector<int> constraint_joints, constraint_angles;          // joints (and their revolute q) that constraints see
-  std::vector<int> constraint_angle_slot;                  // slot of joint in crev
-  std::vector<int> dyn_joint;              // joint of each dynamic component
-  std::vector<int> path_v, path_offset;       // components of the massive ancestors of each massive joint, itself last
-  std::vector<int> path_joint;             // the same as joints
-  std::vector<int> side_node, side_parent; // node and parent of the massive joints, padded
+  std::vector<double> ref_axis;                           // 3 each, world axes
+  std::vector<int> angles;                                // q index of every revolute joint, by slot
+  std::vector<int> constraint_joints, constraint_angles;  // joints (and their revolute q) that constraints see
+  std::vector<int> constraint_angle_slot;                 // slot of joint in crev
+  std::vector<int> hinges;                                // coordinates of the dynamic joints that turn about one axis
+  std::vector<int> dyn_joint;                             // joint of each dynamic component
+  std::vector<int> path_v, path_offset;     // components of the massive ancestors of each massive joint, itself last
+  std::vector<int> path_joint;              // the same as joints
+  std::vector<int> side_node, side_parent;  // node and parent of the massive joints, padded
   RowPlan rows4, rows8;
-  bool in_order = false;                   // massive joint j has variable j
-  std::vector<int> mirror;                 // first joints (i, k), i > k, of the blocks of four by four joints with related ones
-  int mirrored = 0;                        // joints whose rows these blocks cover
-  std::vector<int> v_joint;                // joint of each velocity component, -1
+  bool in_order = false;     // massive joint j has variable j
+  std::vector<int> mirror;   // first joints (i, k), i > k, of the blocks of four by four joints with related ones
+  int mirrored = 0;          // joints whose rows these blocks cover
+  std::vector<int> v_joint;  // joint of each velocity component, -1
   // structure of the Newton matrix: elimination tree over the dynamic variables
   std::vector<int> elim_parent, elim_depth, elim_row;  // parent, depth, offset of the packed row
-  std::vector<int> elim_path, elim_path_offset;       // ancestors by depth
-  std::vector<int> elim_below, elim_below_offset;       // descendants
+  std::vector<int> elim_path, elim_path_offset;        // ancestors by depth
+  std::vector<int> elim_below, elim_below_offset;      // descendants
   int packed = 0, phi_slots = 0;
-  bool coupled = false;                    // the elimination tree differs from the kinematic tree
-  bool chain_solver = false;               // use the O(n) elimination for steps
-  bool all_dynamic = false;                // massive joints and dynamic variables are the same, in the same order, and the trees agree
-  std::vector<int> slot_map, slot_off;     // kinematic slot -> elimination slot, per row
-  std::vector<int> pattern, pattern_offset;           // structurally non-zero columns of each row of second derivatives with constraints, sorted
-  std::vector<int> free_pattern, free_pattern_offset;         // the same without constraints
-  std::vector<int> pattern_dynamic, free_pattern_dynamic;      // how many of them are dynamic (these come first)
+  bool coupled = false;       // the elimination tree differs from the kinematic tree
+  bool chain_solver = false;  // use the O(n) elimination for steps
+  bool all_dynamic = false;   // massive joints and dynamic variables are the same, in the same order, and the trees
+                              // agree
+  std::vector<int> slot_map, slot_off;       // kinematic slot -> elimination slot, per row
+  std::vector<int> pattern, pattern_offset;  // structurally non-zero columns of each row of second derivatives with
+                                             // constraints, sorted
+  std::vector<int> free_pattern, free_pattern_offset;      // the same without constraints
+  std::vector<int> pattern_dynamic, free_pattern_dynamic;  // how many of them are dynamic (these come first)
   // elements
   std::vector<Element> potentials, forces, constraints;
-  std::vector<int> local_q, local_v;       // variables of elements: coordinates (-1: of a ball) and velocity components
-  std::vector<int> local_joint;            // pose index of their joint (-1: none)
-  std::vector<unsigned char> path_flag;    // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
+  std::vector<int> local_q, local_v;     // variables of elements: coordinates (-1: of a ball) and velocity components
+  std::vector<int> local_joint;          // pose index of their joint (-1: none)
+  std::vector<double> local_turn;        // 1 where the local variable turns its joint, 0 elsewhere
+  std::vector<unsigned char> path_flag;  // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
   std::vector<unsigned char> ancestry;
   std::vector<int> tape_inputs;
   std::vector<Tape> tapes;
   std::vector<SplineTable> splines;
-  std::vector<double> damping;             // per dynamic variable
+  std::vector<double> damping;  // per dynamic variable
   bool has_damping = false;
-  std::vector<int> force_v, force_u;       // config forces: component, input
-  std::vector<double> relation;            // coefficients of linear relations, by Element.par[1] offset
+  std::vector<int> force_v, force_u;  // config forces: component, input
+  std::vector<double> relation;       // coefficients of linear relations, by Element.par[1] offset
   int max_local = 0, max_tape_work = 0, max_tape_io = 0;
 };
 

@@ -1,5 +1,6 @@
-// Derivatives of the one-step map w = (q_k, p_k, u_k, rho_k+1) -> (q_k+1, p_k+1, lambda_k): first order, adjoint, second order contracted with
-// a costate (Structured linearization, eqs 8-27, 31-32, in the factored form of KERNELS sections 11, 12).
+// Derivatives of the one-step map w = (q_k, p_k, u_k, rho_k+1) -> (q_k+1, p_k+1, lambda_k): first order, adjoint,
+// second order contracted with a costate (Structured linearization, eqs 8-27, 31-32, in the factored form of KERNELS
+// sections 11, 12).
 #pragma once
 #include "del.hpp"
 #include "gemm.hpp"
@@ -11,12 +12,14 @@ template <class T> DAL_INLINE void axpy(T* __restrict y, const T a, const T* __r
   for (int i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
-// Y = scale A X for `rows` rows of A (row stride lda) and the nd rows of X; Y and X have row stride ld. By the sparse pattern of A, or as a dense
-// product where that is nearly full (a chain). `room`: scratch for the latter.
+// Y = scale A X for `rows` rows of A (row stride lda) and the nd rows of X; Y and X have row stride ld. By the sparse
+// pattern of A, or as a dense product where that is nearly full (a chain). `room`: scratch for the latter.
 struct Pattern {
   const std::vector<int>&idx, &off, &counts;
 };
-template <class T> void sparse_times(const Work<T>& w, T* Y, int rows, int ld, int columns, const T* A, int lda, const Pattern& p, const T* X, T scale, T* room) {
+template <class T>
+void sparse_times(const Work<T>& w, T* Y, int rows, int ld, int columns, const T* A, int lda, const Pattern& p,
+                  const T* X, T scale, T* room) {
   int nv = w.M->nv, nd = w.M->nd;
   if constexpr (std::is_same_v<T, double>)
     if (nd == nv && nd >= 16 && 4 * p.idx.size() > 3 * size_t(nv) * nv) {
@@ -26,10 +29,15 @@ template <class T> void sparse_times(const Work<T>& w, T* Y, int rows, int ld, i
   gather_indexed(Y, ld, rows, columns, A, lda, p.idx.data(), p.off.data(), p.counts.data(), X, scale);
 }
 DAL_INLINE Pattern pattern(const ModelData& M) { return {M.pattern, M.pattern_offset, M.pattern_dynamic}; }
-DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) { return {M.free_pattern, M.free_pattern_offset, M.free_pattern_dynamic}; }
+DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) {
+  return {M.free_pattern, M.free_pattern_offset, M.free_pattern_dynamic};
+}
 
-// Everything about the point (w.step.x, w.step.y, w.step.u, w.con.lam; C0, C1 included) that linearizations need; `fresh`: w.kin.mid etc. already belong to it.
-// second_order keeps per-body blocks. Returns a mask of lanes with usable pivots.
+// Everything about the point (w.step.x, w.step.y, w.step.u, w.con.lam; C0, C1 included) that linearizations need;
+// `fresh`: w.kin.mid etc. already belong to it. second_order keeps per-body blocks. Returns a mask of lanes with usable
+// pivots.
+//
+// reads step, con (and, if fresh, what residual() writes); writes comp, gen, newton, lin.E, lin.Fq, Fv, Fu
 template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order) {
   Slots<T> s = slots<T>(o, dt);
   if (!fresh) residual(w, o, dt);
@@ -45,9 +53,10 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   return ok;
 }
 
-// dt times the derivative of p_k+1 (row i) by the time step at fixed q_k, q_k+1: dt itself, and v = (y - x)/dt, a direction with dq = 0, dv = -v/dt.
-// by_x, by_y (nv): dt times its derivatives by q_k and q_k+1
-template <class T> DAL_INLINE T momentum_by_dt(const Work<T>& w, const StepOptions& o, T dt, int i, const T* by_x, const T* by_y) {
+// dt times the derivative of p_k+1 (row i) by the time step at fixed q_k, q_k+1: dt itself, and v = (y - x)/dt, a
+// direction with dq = 0, dv = -v/dt. by_x, by_y (nv): dt times its derivatives by q_k and q_k+1
+template <class T>
+DAL_INLINE T momentum_by_dt(const Work<T>& w, const StepOptions& o, T dt, int i, const T* by_x, const T* by_y) {
   const T w1 = T(1 - o.alpha), w2 = T(o.alpha);
   T t = dt * (w2 * w.first.Lq[i] + T(o.plus) * w.first.F[i]);
   for (int k = 0; k < w.M->nv; ++k) t += (by_x[k] * w2 - by_y[k] * w1) * w.kin.v[k];
@@ -57,10 +66,14 @@ template <class T> DAL_INLINE T momentum_by_dt(const Work<T>& w, const StepOptio
 // first column of the reduced first order, a whole tile: q_k begins at 0, p_k at nv
 DAL_INLINE int first_reduced(const Work<double>& w) { return w.M->nv / kTile * kTile; }
 
-// d(q_k+1)/dw into w.lin.Z (nd rows), dp/dw into w.lin.P, dlambda/dw into w.lin.L, all with row stride w.stride(with_dt); X = N^-1 C0^T stays in w.lin.Z
-// from w.x_column(with_dt) on. with_dt: one more column after rho, the derivative by the time step. After prepare().
-// reduced (double only): what second_contracted() needs. q_k enters the step only beside p_k, in p_k + D1 Ld + F- - Dh^T lambda, so its columns are those
-// of p_k times the derivative of that sum by q_k, whose transpose goes to w.lin.Rt; the columns of q_k are left out, w.lin.P is left alone.
+// d(q_k+1)/dw into w.lin.Z (nd rows), dp/dw into w.lin.P, dlambda/dw into w.lin.L, all with row stride
+// w.stride(with_dt); X = N^-1 C0^T stays in w.lin.Z from w.x_column(with_dt) on. with_dt: one more column after rho,
+// the derivative by the time step. After prepare(). reduced (double only): what second_contracted() needs. q_k enters
+// the step only beside p_k, in p_k + D1 Ld + F- - Dh^T lambda, so its columns are those of p_k times the derivative of
+// that sum by q_k, whose transpose goes to w.lin.Rt; the columns of q_k are left out, w.lin.P is left alone.
+//
+// reads lin.E, Fq, Fv, Fu, newton, con, first, kin.v; writes lin.Z, P, L, Rt, con.schur; scratch: lin.T_, S, tmp, mu,
+// lists
 template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool with_dt, bool reduced = false) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc;
@@ -99,7 +112,8 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     if (reduced) {
       c0 = first_reduced(w);
       take_transposed<false>(w.lin.Rt, padded(nd), Z, ld, nv, nd, -idt);
-      for (int i = 0; i < nd; ++i) for (int k = c0; k < nv; ++k) Z[size_t(i) * ld + k] = 0;
+      for (int i = 0; i < nd; ++i)
+        for (int k = c0; k < nv; ++k) Z[size_t(i) * ld + k] = 0;
     }
   solve(w, Z + c0, (nc ? ld : xc) - c0, ld);
   // multipliers: (C1 X) Lam = -(C1 Z + R2)/dt
@@ -133,20 +147,26 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
   if (forced || damped) {
     J2 = w.lin.T_;
     for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] = w.lin.E.h22[i];
-    if (damped) for (int i = 0; i < nd; ++i) w.lin.T_[i * nv + i] += g * s.b2 * w.lin.Fv[i * nv + i];
-    if (forced) for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
+    if (damped)
+      for (int i = 0; i < nd; ++i) w.lin.T_[i * nv + i] += g * s.b2 * w.lin.Fv[i * nv + i];
+    if (forced)
+      for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
   }
   sparse_times(w, w.lin.P, nd, ld, xc, J2, nv, pattern_without_constraints(M), (const T*)Z, idt, w.lin.S);
   bool dense = 2 * M.free_pattern.size() > size_t(nv) * nv;  // a chain: columns of h12 by blocks, else entry by entry
-  if constexpr (std::is_same_v<T, double>) if (dense) add_transposed(w.lin.P, ld, w.lin.E.h12, nv, nd, nv, idt);
+  if constexpr (std::is_same_v<T, double>)
+    if (dense) add_transposed(w.lin.P, ld, w.lin.E.h12, nv, nd, nv, idt);
   for (int i = 0; i < nd; ++i) {
     T* p = w.lin.P + size_t(i) * ld;
     const T *fq = w.lin.Fq + i * nv, *fv = w.lin.Fv + i * nv;
     if (!dense || !std::is_same_v<T, double>)
-      for (int t = M.free_pattern_offset[i]; t < M.free_pattern_offset[i + 1]; ++t) p[M.free_pattern[t]] += w.lin.E.h12[M.free_pattern[t] * nv + i] * idt;
-    for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t) p[rho + M.free_pattern[t] - nd] += J2[i * nv + M.free_pattern[t]] * idt;
+      for (int t = M.free_pattern_offset[i]; t < M.free_pattern_offset[i + 1]; ++t)
+        p[M.free_pattern[t]] += w.lin.E.h12[M.free_pattern[t] * nv + i] * idt;
+    for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t)
+      p[rho + M.free_pattern[t] - nd] += J2[i * nv + M.free_pattern[t]] * idt;
     if (damped) p[i] += T(o.plus) * s.b1 * fv[i];
-    if (forced) for (int k = 0; k < nv; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
+    if (forced)
+      for (int k = 0; k < nv; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
     for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Fu[i * nu + k];
     if (with_dt) {
       T *a = w.lin.tmp, *b = w.lin.mu;
@@ -159,9 +179,12 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
   }
 }
 
-// Adjoint of the step: costates zq, zp (nd) and zl (nc, may be null) -> w.lin.mu, w.lin.nu; needs prepare(). With `have_first` first_order() was called too, and
-// w.lin.Z, w.lin.L are used instead of solving again.
-inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp, const double* zl, bool have_first) {
+// Adjoint of the step: costates zq, zp (nd) and zl (nc, may be null) -> w.lin.mu, w.lin.nu; needs prepare(). With
+// `have_first` first_order() was called too, and w.lin.Z, w.lin.L are used instead of solving again.
+//
+// reads lin (E, forces, and Z, L after first_order()), newton, con; writes lin.mu, lin.nu, lin.g
+inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp,
+                    const double* zl, bool have_first) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nc = M.nc, ld = have_first ? w.stride() : nc;
   const double* X = have_first ? w.lin.Z + w.x_column() : w.lin.Z;  // N^-1 C0^T
@@ -171,7 +194,8 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
   for (int k = 0; k < nd; ++k) {
     double t = 0.0;
     const double* row = w.lin.E.h22 + k * nv;
-    for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a) t += row[M.free_pattern[a]] * zp[M.free_pattern[a]];
+    for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a)
+      t += row[M.free_pattern[a]] * zp[M.free_pattern[a]];
     if (M.has_damping || !M.forces.empty())
       for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a) {
         int i = M.free_pattern[a];
@@ -181,7 +205,8 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
   }
   if (nc) {
     if (!have_first) {
-      for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.lin.Z[i * nc + c] = w.con.C0[c * nv + i];
+      for (int i = 0; i < nd; ++i)
+        for (int c = 0; c < nc; ++c) w.lin.Z[i * nc + c] = w.con.C0[c * nv + i];
       solve(w, w.lin.Z, nc, nc);
       for (int c = 0; c < nc; ++c)
         for (int k = 0; k < nc; ++k) {
@@ -191,7 +216,8 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
         }
     }
     for (int c = 0; c < nc; ++c) w.lin.nu[c] = zl ? -(zl[c] * idt) : 0.0;
-    for (int i = 0; i < nd; ++i) for (int c = 0; c < nc; ++c) w.lin.nu[c] -= X[size_t(i) * ld + c] * w.lin.g[i];
+    for (int i = 0; i < nd; ++i)
+      for (int c = 0; c < nc; ++c) w.lin.nu[c] -= X[size_t(i) * ld + c] * w.lin.g[i];
     schur_solve(w, w.con.schur, w.lin.nu, 1, 1, true);
   }
   for (int i = nd; i < nv; ++i) w.lin.mu[i] = 0.0;
@@ -200,13 +226,17 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
     if (zl) gemv_t(nc, nd, 1.0, w.lin.L + nv, ld, zl, 1.0, w.lin.mu);
     return;
   }
-  for (int c = 0; c < nc; ++c) for (int i = 0; i < nd; ++i) w.lin.g[i] += w.con.C1[c * nv + i] * w.lin.nu[c];
+  for (int c = 0; c < nc; ++c)
+    for (int i = 0; i < nd; ++i) w.lin.g[i] += w.con.C1[c * nv + i] * w.lin.nu[c];
   for (int i = 0; i < nd; ++i) w.lin.mu[i] = w.lin.g[i];
   solve<double, true>(w, w.lin.mu, 1, 1);
   for (int i = 0; i < nd; ++i) w.lin.mu[i] = -(dt * w.lin.mu[i]);
 }
 
-// gradient of z.(q_k+1 dynamic, p_k+1, lambda) by w (length nw) without forming the first-order matrices; after adjoint()
+// gradient of z.(q_k+1 dynamic, p_k+1, lambda) by w (length nw) without forming the first-order matrices; after
+// adjoint()
+//
+// reads lin.E, forces, mu, nu, con; writes out; scratch: lin.T_
 template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt, const T* zp, T* out) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nu = M.nu, nk = M.nk, nc = M.nc;
@@ -214,14 +244,13 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
   T f = dt * T(o.minus), g = dt * T(o.plus), idt = T(1.0) / dt;
   T* D = w.lin.T_;
   for (int i = 0; i < nv * nv; ++i) D[i] = T(0.0);
-  if (nc) {
-    constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, T(1.0), D, nv, nv);
-  }
+  if (nc) { constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, T(1.0), D, nv, nv); }
   for (int k = 0; k < nv; ++k) {
     T t = T(0.0);
     for (int i = 0; i < nd; ++i) {
       T fx = s.a1 * w.lin.Fq[i * nv + k] + s.b1 * w.lin.Fv[i * nv + k];
-      t += (w.lin.E.h12[k * nv + i] + g * fx) * zp[i] + (w.lin.E.h11[i * nv + k] + f * fx - dt * D[i * nv + k]) * w.lin.mu[i];
+      t += (w.lin.E.h12[k * nv + i] + g * fx) * zp[i] +
+           (w.lin.E.h11[i * nv + k] + f * fx - dt * D[i * nv + k]) * w.lin.mu[i];
     }
     out[k] = t * idt;
   }
@@ -244,11 +273,15 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
   (void)nk;
 }
 
-// Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and the reduced first_order().
-// It is Wy^T T22 Wy, and G = T12 Wy - (D2h mu) dlambda/dw in the rows of q_k, G^T in its columns, T11 in both; Wy = d q_k+1/dw (unit rows for prescribed variables).
-// What belongs to q_k follows from p_k by R = w.lin.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and
-// R^T K R + G R + R^T G^T.
-inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp, const double* zl, double* H) {
+// Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and the
+// reduced first_order(). It is Wy^T T22 Wy, and G = T12 Wy - (D2h mu) dlambda/dw in the rows of q_k, G^T in its
+// columns, T11 in both; Wy = d q_k+1/dw (unit rows for prescribed variables). What belongs to q_k follows from p_k by R
+// = w.lin.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and R^T K R + G
+// R + R^T G^T.
+//
+// reads comp, gen, lin.Z, L, Rt, forces, con; writes H, along, lin.E3, mu, nu; scratch: lin.P, T_, S, rhs, g, tmp
+inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp,
+                              const double* zl, double* H) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
   Slots<double> s = slots<double>(o, dt);
@@ -276,7 +309,8 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   int c0 = first_reduced(w), cols = xc - c0, rho = nv + nd + nu;
   double *S = w.lin.S, *TW = w.lin.T_, *Z = w.lin.Z + c0;
   sparse_times(w, TW + c0, nv, ld, cols, w.lin.E3.h22, nv, pattern(M), (const double*)Z, 1.0, S);
-  sparse_times(w, S + c0, nv, ld, cols, w.lin.E3.h12, nv, pattern_without_constraints(M), (const double*)Z, 1.0, S + size_t(nv) * ld);
+  sparse_times(w, S + c0, nv, ld, cols, w.lin.E3.h12, nv, pattern_without_constraints(M), (const double*)Z, 1.0,
+               S + size_t(nv) * ld);
   for (int c = 0; c < nc; ++c) {
     const Element& e = M.constraints[c];
     for (int t = 0; t < e.n; ++t) {
@@ -285,14 +319,16 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
     }
   }
   for (int i = 0; i < nv; ++i)
-    for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t) S[size_t(i) * ld + rho + M.free_pattern[t] - nd] += w.lin.E3.h12[i * nv + M.free_pattern[t]];
+    for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t)
+      S[size_t(i) * ld + rho + M.free_pattern[t] - nd] += w.lin.E3.h12[i * nv + M.free_pattern[t]];
   // K: the upper triangle of S from row nv on
   double* K = S + size_t(nv) * ld;
   product_upper(nw - nv, nd, w.lin.Z + nv, ld, TW + nv, ld, K + nv, ld);
   add_transposed(K + rho, ld, TW + size_t(nd) * ld + nv, ld, rho - nv, nv - nd);  // prescribed rows of Wy
   for (int k = nd; k < nv; ++k) {
     double *h = S + size_t(rho + k - nd) * ld, *t = TW + size_t(k) * ld;
-    for (int l = rho + k - nd; l < nw; ++l) h[l] += t[l] + TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.lin.E3.h22[k * nv + l - rho + nd];
+    for (int l = rho + k - nd; l < nw; ++l)
+      h[l] += t[l] + TW[size_t(l - rho + nd) * ld + rho + k - nd] + w.lin.E3.h22[k * nv + l - rho + nd];
   }
   if (inputs && nu) {
     // rows of u: Hu1^T Sq + Hu2^T Wy, and dt Huu

@@ -32,7 +32,8 @@ static void fill(double* to, const nb::handle& from, size_t n) {
   std::memcpy(to, v.data(), n * sizeof(double));
 }
 
-// `family`: names of the kinds that belong here, `first`: number of the first; a kind that the dispatch does not know must not get by
+// `family`: names of the kinds that belong here, `first`: number of the first; a kind that the dispatch does not know
+// must not get by
 static std::vector<Element> elements(const nb::list& list, const std::vector<std::string>& family, int first) {
   std::vector<Element> out;
   for (nb::handle h : list) {
@@ -42,8 +43,12 @@ static std::vector<Element> elements(const nb::list& list, const std::vector<std
     auto at = std::find(family.begin(), family.end(), kind);
     if (at == family.end()) throw nb::value_error(("unknown kind of element here: " + kind).c_str());
     e.kind = static_cast<ElementKind>(first + int(at - family.begin()));
-    e.n = get<int>(d, "n"); e.vars = get<int>(d, "vars"); e.pair = get<int>(d, "pair");
-    e.site_a = get<int>(d, "site_a"); e.site_b = get<int>(d, "site_b"); e.site_c = get<int>(d, "site_c");
+    e.n = get<int>(d, "n");
+    e.vars = get<int>(d, "vars");
+    e.pair = get<int>(d, "pair");
+    e.site_a = get<int>(d, "site_a");
+    e.site_b = get<int>(d, "site_b");
+    e.site_c = get<int>(d, "site_c");
     e.length_var = get<int>(d, "length_var");
     fill(e.par, d["par"], 8);
     auto in = get<std::vector<int>>(d, "input");
@@ -51,60 +56,104 @@ static std::vector<Element> elements(const nb::list& list, const std::vector<std
     if (in.size() != 6 || tp.size() != 3) throw nb::value_error("bad element");
     for (int i = 0; i < 6; ++i) e.input[i] = in[i];
     for (int i = 0; i < 3; ++i) e.tape[i] = tp[i];
-    e.spline = get<int>(d, "spline"); e.nin = get<int>(d, "nin"); e.in0 = get<int>(d, "in0");
-    e.nrow = get<int>(d, "nrow"); e.rows = get<int>(d, "rows");
+    e.spline = get<int>(d, "spline");
+    e.nin = get<int>(d, "nin");
+    e.in0 = get<int>(d, "in0");
+    e.nrow = get<int>(d, "nrow");
+    e.rows = get<int>(d, "rows");
     out.push_back(e);
   }
   return out;
 }
 
 static void read(const nb::dict& d, ModelData& M) {
-  M.nq = get<int>(d, "nq"); M.nqd = get<int>(d, "nqd"); M.nv = get<int>(d, "nv"); M.nd = get<int>(d, "nd"); M.nk = M.nv - M.nd; M.nu = get<int>(d, "nu");
+  M.nq = get<int>(d, "nq");
+  M.nqd = get<int>(d, "nqd");
+  M.nv = get<int>(d, "nv");
+  M.nd = get<int>(d, "nd");
+  M.nk = M.nv - M.nd;
+  M.nu = get<int>(d, "nu");
   M.v_q = get<std::vector<int>>(d, "v_q");
   for (nb::handle h : get<nb::list>(d, "balls")) {
     auto b = nb::cast<std::pair<int, int>>(h);
     M.balls.push_back(Ball{b.first, b.second});
   }
   M.flat = M.balls.empty();
-  M.nm = get<int>(d, "nm"); M.nf = get<int>(d, "nf");
+  M.nm = get<int>(d, "nm");
+  M.nf = get<int>(d, "nf");
   for (nb::handle h : get<nb::list>(d, "joints")) {
     nb::dict x = nb::cast<nb::dict>(h);
     Joint j{};
-    j.parent = get<int>(x, "parent"); j.kind = JointKind(get<int>(x, "kind")); j.q = get<int>(x, "q"); j.v = get<int>(x, "v"); j.rot = get<int>(x, "rot");
-    j.node = get<int>(x, "node"); j.depth_all = get<int>(x, "depth_all"); j.slot = get<int>(x, "slot");
-    j.phi = get<int>(x, "phi"); j.leaf = get<bool>(x, "leaf");
-    j.turned = get<bool>(x, "turned"); j.shifted = get<bool>(x, "shifted"); j.pitch = get<double>(x, "pitch");
-    fill(j.R0, x["R0"], 9); fill(j.p0, x["p0"], 3);
+    j.parent = get<int>(x, "parent");
+    j.kind = JointKind(get<int>(x, "kind"));
+    j.q = get<int>(x, "q");
+    j.v = get<int>(x, "v");
+    j.rot = get<int>(x, "rot");
+    j.node = get<int>(x, "node");
+    j.depth_all = get<int>(x, "depth_all");
+    j.slot = get<int>(x, "slot");
+    j.phi = get<int>(x, "phi");
+    j.leaf = get<bool>(x, "leaf");
+    j.turned = get<bool>(x, "turned");
+    j.shifted = get<bool>(x, "shifted");
+    j.pitch = get<double>(x, "pitch");
+    fill(j.R0, x["R0"], 9);
+    fill(j.p0, x["p0"], 3);
     M.joints.push_back(j);
   }
   for (nb::handle h : get<nb::list>(d, "nodes")) {
     nb::dict x = nb::cast<nb::dict>(h);
     Node n{};
-    n.parent = get<int>(x, "parent"); n.joint = get<int>(x, "joint"); n.body = get<int>(x, "body");
-    n.m = get<double>(x, "m"); n.mass = get<double>(x, "mass");
-    fill(n.c, x["c"], 3); fill(n.I, x["I"], 6);
+    n.parent = get<int>(x, "parent");
+    n.joint = get<int>(x, "joint");
+    n.body = get<int>(x, "body");
+    n.m = get<double>(x, "m");
+    n.mass = get<double>(x, "mass");
+    fill(n.c, x["c"], 3);
+    fill(n.I, x["I"], 6);
     M.nodes.push_back(n);
   }
   for (nb::handle h : get<nb::list>(d, "sites")) {
     nb::dict x = nb::cast<nb::dict>(h);
     Site s{};
-    s.pose = get<int>(x, "pose"); fill(s.p, x["p"], 3); fill(s.R, x["R"], 9);
+    s.pose = get<int>(x, "pose");
+    fill(s.p, x["p"], 3);
+    fill(s.R, x["R"], 9);
     M.sites.push_back(s);
   }
-  M.nj = int(M.joints.size()); M.nn = int(M.nodes.size());
-  fill(M.Rg, d["Rg"], 9); M.gz = get<double>(d, "gz"); fill(M.ref0, d["ref0"], 3);
-  M.ref_q = get<std::vector<int>>(d, "ref_q"); M.ref_axis = get<std::vector<double>>(d, "ref_axis");
-  M.angles = get<std::vector<int>>(d, "rev"); M.constraint_joints = get<std::vector<int>>(d, "cjoints"); M.constraint_angles = get<std::vector<int>>(d, "crev");
-  M.constraint_angle_slot = get<std::vector<int>>(d, "cslot"); M.dyn_joint = get<std::vector<int>>(d, "dyn_joint"); M.v_joint = get<std::vector<int>>(d, "v_joint");
-  M.path_v = get<std::vector<int>>(d, "path_v"); M.path_offset = get<std::vector<int>>(d, "path_off");
+  M.nj = int(M.joints.size());
+  M.nn = int(M.nodes.size());
+  fill(M.Rg, d["Rg"], 9);
+  M.gz = get<double>(d, "gz");
+  fill(M.ref0, d["ref0"], 3);
+  M.ref_q = get<std::vector<int>>(d, "ref_q");
+  M.ref_axis = get<std::vector<double>>(d, "ref_axis");
+  M.angles = get<std::vector<int>>(d, "rev");
+  M.constraint_joints = get<std::vector<int>>(d, "cjoints");
+  M.constraint_angles = get<std::vector<int>>(d, "crev");
+  M.constraint_angle_slot = get<std::vector<int>>(d, "cslot");
+  M.dyn_joint = get<std::vector<int>>(d, "dyn_joint");
+  M.v_joint = get<std::vector<int>>(d, "v_joint");
+  M.path_v = get<std::vector<int>>(d, "path_v");
+  M.path_offset = get<std::vector<int>>(d, "path_off");
   plan_rows(M);
-  M.elim_parent = get<std::vector<int>>(d, "eparent"); M.elim_depth = get<std::vector<int>>(d, "edepth"); M.elim_row = get<std::vector<int>>(d, "eoff");
-  M.elim_path = get<std::vector<int>>(d, "epath"); M.elim_path_offset = get<std::vector<int>>(d, "epath_off"); M.packed = get<int>(d, "packed"); M.phi_slots = get<int>(d, "phi_slots");
-  M.elim_below = get<std::vector<int>>(d, "edesc"); M.elim_below_offset = get<std::vector<int>>(d, "edesc_off");
-  M.coupled = get<bool>(d, "coupled"); M.chain_solver = get<bool>(d, "chain_solver");
-  M.slot_map = get<std::vector<int>>(d, "slot_map"); M.slot_off = get<std::vector<int>>(d, "slot_off");
-  M.pattern = get<std::vector<int>>(d, "nbr"); M.pattern_offset = get<std::vector<int>>(d, "nbr_off");
-  M.free_pattern = get<std::vector<int>>(d, "lnbr"); M.free_pattern_offset = get<std::vector<int>>(d, "lnbr_off");
+  M.elim_parent = get<std::vector<int>>(d, "eparent");
+  M.elim_depth = get<std::vector<int>>(d, "edepth");
+  M.elim_row = get<std::vector<int>>(d, "eoff");
+  M.elim_path = get<std::vector<int>>(d, "epath");
+  M.elim_path_offset = get<std::vector<int>>(d, "epath_off");
+  M.packed = get<int>(d, "packed");
+  M.phi_slots = get<int>(d, "phi_slots");
+  M.elim_below = get<std::vector<int>>(d, "edesc");
+  M.elim_below_offset = get<std::vector<int>>(d, "edesc_off");
+  M.coupled = get<bool>(d, "coupled");
+  M.chain_solver = get<bool>(d, "chain_solver");
+  M.slot_map = get<std::vector<int>>(d, "slot_map");
+  M.slot_off = get<std::vector<int>>(d, "slot_off");
+  M.pattern = get<std::vector<int>>(d, "nbr");
+  M.pattern_offset = get<std::vector<int>>(d, "nbr_off");
+  M.free_pattern = get<std::vector<int>>(d, "lnbr");
+  M.free_pattern_offset = get<std::vector<int>>(d, "lnbr_off");
   auto dynamic = [&M](const std::vector<int>& columns, const std::vector<int>& off) {
     std::vector<int> out;
     for (size_t r = 0; r + 1 < off.size(); ++r) {
@@ -114,21 +163,26 @@ static void read(const nb::dict& d, ModelData& M) {
     }
     return out;
   };
-  M.pattern_dynamic = dynamic(M.pattern, M.pattern_offset); M.free_pattern_dynamic = dynamic(M.free_pattern, M.free_pattern_offset);
+  M.pattern_dynamic = dynamic(M.pattern, M.pattern_offset);
+  M.free_pattern_dynamic = dynamic(M.free_pattern, M.free_pattern_offset);
   int first = 0;
   for (const Family& f : families()) {
     M.*f.elements = elements(get<nb::list>(d, f.name), f.kinds, first);
     first += int(f.kinds.size());
   }
   M.nc = int(M.constraints.size());
-  M.local_q = get<std::vector<int>>(d, "local_q"); M.local_v = get<std::vector<int>>(d, "local_v"); M.local_joint = get<std::vector<int>>(d, "local_joint");
+  M.local_q = get<std::vector<int>>(d, "local_q");
+  M.local_v = get<std::vector<int>>(d, "local_v");
+  M.local_joint = get<std::vector<int>>(d, "local_joint");
   for (int x : get<std::vector<int>>(d, "path_flag")) M.path_flag.push_back((unsigned char)x);
   for (int x : get<std::vector<int>>(d, "anc")) M.ancestry.push_back((unsigned char)x);
   M.tape_inputs = get<std::vector<int>>(d, "tape_inputs");
   for (nb::handle h : get<nb::list>(d, "tapes")) {
     nb::dict x = nb::cast<nb::dict>(h);
     Tape t;
-    t.n_work = get<int>(x, "n_work"); t.n_in = get<int>(x, "n_in"); t.n_out = get<int>(x, "n_out");
+    t.n_work = get<int>(x, "n_work");
+    t.n_in = get<int>(x, "n_in");
+    t.n_out = get<int>(x, "n_out");
     for (int c : get<std::vector<int>>(x, "code")) t.code.push_back(c);
     t.constants = get<std::vector<double>>(x, "constants");
     M.tapes.push_back(std::move(t));
@@ -136,56 +190,102 @@ static void read(const nb::dict& d, ModelData& M) {
   for (nb::handle h : get<nb::list>(d, "splines")) {
     nb::dict x = nb::cast<nb::dict>(h);
     SplineTable s;
-    s.ends = get<std::vector<double>>(x, "ends"); s.c = get<std::vector<double>>(x, "c"); s.area = get<std::vector<double>>(x, "area");
+    s.ends = get<std::vector<double>>(x, "ends");
+    s.c = get<std::vector<double>>(x, "c");
+    s.area = get<std::vector<double>>(x, "area");
     M.splines.push_back(std::move(s));
   }
+  for (int i = 0; i < M.nd; ++i)
+    if (M.v_q[i] >= 0 && M.dyn_joint[i] >= 0 && M.joints[M.dyn_joint[i]].turns()) M.hinges.push_back(M.v_q[i]);
+  for (int j : M.local_joint) M.local_turn.push_back(j > 0 && j <= M.nj && M.joints[j - 1].turns());
   M.all_dynamic = M.nm == M.nd && !M.coupled && M.dyn_joint.size() == size_t(M.nd);
-  for (int i = 0; i < M.nd && M.all_dynamic; ++i) M.all_dynamic = M.dyn_joint[i] == i && M.joints[i].v == i && M.joints[i].depth_all == M.elim_depth[i];
-  M.damping = get<std::vector<double>>(d, "damping"); M.has_damping = get<bool>(d, "has_damping");
-  M.force_v = get<std::vector<int>>(d, "force_v"); M.force_u = get<std::vector<int>>(d, "force_u");
+  for (int i = 0; i < M.nd && M.all_dynamic; ++i)
+    M.all_dynamic = M.dyn_joint[i] == i && M.joints[i].v == i && M.joints[i].depth_all == M.elim_depth[i];
+  M.damping = get<std::vector<double>>(d, "damping");
+  M.has_damping = get<bool>(d, "has_damping");
+  M.force_v = get<std::vector<int>>(d, "force_v");
+  M.force_u = get<std::vector<int>>(d, "force_u");
   M.relation = get<std::vector<double>>(d, "relation");
-  M.max_local = get<int>(d, "max_local"); M.max_tape_work = get<int>(d, "max_tape_work"); M.max_tape_io = get<int>(d, "max_tape_io");
+  M.max_local = get<int>(d, "max_local");
+  M.max_tape_work = get<int>(d, "max_tape_work");
+  M.max_tape_io = get<int>(d, "max_tape_io");
 }
 
 // the compiled description comes from compile.py; a wrong index must not become a wild read
 static void check(const ModelData& M) {
-  auto in = [](int x, int lo, int hi) { if (x < lo || x >= hi) throw nb::value_error("bad model data: index out of range"); };
+  auto in = [](int x, int lo, int hi) {
+    if (x < lo || x >= hi) throw nb::value_error("bad model data: index out of range");
+  };
   for (int j = 0; j < M.nj; ++j) {
     const Joint& J = M.joints[j];
-    in(J.parent, 0, j + 1); in(int(J.kind), 0, 6); in(J.q, 0, M.nq); in(J.v, 0, M.nv); in(J.rot, 0, j + 2);
-    if (j < M.nm) { in(J.node, 0, M.nn); in(J.phi, 0, M.phi_slots); }
+    in(J.parent, 0, j + 1);
+    in(int(J.kind), 0, 6);
+    in(J.q, 0, M.nq);
+    in(J.v, 0, M.nv);
+    in(J.rot, 0, j + 2);
+    if (j < M.nm) {
+      in(J.node, 0, M.nn);
+      in(J.phi, 0, M.phi_slots);
+    }
     if (J.turns()) in(J.slot, 0, int(M.angles.size()));
   }
-  for (const Node& n : M.nodes) { in(n.parent, -1, M.nn); in(n.joint, 1, M.nj + 1); }
+  for (const Node& n : M.nodes) {
+    in(n.parent, -1, M.nn);
+    in(n.joint, 1, M.nj + 1);
+  }
   for (const Site& s : M.sites) in(s.pose, 0, M.nj + 1);
   for (const Tape& t : M.tapes) {
-    if (t.n_work > M.max_tape_work || t.n_in > M.max_tape_io || t.n_out > M.max_tape_io || t.code.size() % 4) throw nb::value_error("bad tape");
+    if (t.n_work > M.max_tape_work || t.n_in > M.max_tape_io || t.n_out > M.max_tape_io || t.code.size() % 4)
+      throw nb::value_error("bad tape");
     for (size_t i = 0; i < t.code.size(); i += 4) {
       int op = t.code[i], out = t.code[i + 1], a = t.code[i + 2], b = t.code[i + 3];
       in(op, 0, kTapeOps);
-      if (op == OpCONST) { in(out, 0, t.n_work); in(a, 0, int(t.constants.size())); }
-      else if (op == OpINPUT) { in(out, 0, t.n_work); in(a, 0, t.n_in); }
-      else if (op == OpOUTPUT) { in(out, 0, t.n_out); in(a, 0, t.n_work); }
-      else { in(out, 0, t.n_work); in(a, 0, t.n_work); in(b, 0, t.n_work); }
+      if (op == OpCONST) {
+        in(out, 0, t.n_work);
+        in(a, 0, int(t.constants.size()));
+      } else if (op == OpINPUT) {
+        in(out, 0, t.n_work);
+        in(a, 0, t.n_in);
+      } else if (op == OpOUTPUT) {
+        in(out, 0, t.n_out);
+        in(a, 0, t.n_work);
+      } else {
+        in(out, 0, t.n_work);
+        in(a, 0, t.n_work);
+        in(b, 0, t.n_work);
+      }
     }
   }
-  if (M.nqd > M.nq || M.nd > M.nv || M.nd < 0 || M.nk < 0 || int(M.v_q.size()) != M.nv || M.nq - M.nv != int(M.balls.size())) throw nb::value_error("bad model data: sizes");
+  if (M.nqd > M.nq || M.nd > M.nv || M.nd < 0 || M.nk < 0 || int(M.v_q.size()) != M.nv ||
+      M.nq - M.nv != int(M.balls.size()))
+    throw nb::value_error("bad model data: sizes");
   for (int x : M.v_q) in(x, -int(M.balls.size()), M.nq);
-  for (const Ball& b : M.balls) { in(b.q, 0, M.nq - 3); in(b.v, 0, M.nv - 2); }
+  for (const Ball& b : M.balls) {
+    in(b.q, 0, M.nq - 3);
+    in(b.v, 0, M.nv - 2);
+  }
   for (int x : M.local_q) in(x, -1, M.nq);
   for (int x : M.local_v) in(x, 0, M.nv);
   if (M.local_q.size() != M.local_v.size()) throw nb::value_error("bad model data: local variables");
-  auto inside = [&](int at, int n, size_t size) { in(at, 0, int(size) + 1); in(n, 0, int(size) + 1 - at); };
+  auto inside = [&](int at, int n, size_t size) {
+    in(at, 0, int(size) + 1);
+    in(n, 0, int(size) + 1 - at);
+  };
   auto optional = [&](int x, size_t size) { in(x, -1, int(size)); };
   for (const Family& f : families())
     for (const Element& e : M.*f.elements) {
-      inside(e.vars, e.n, M.local_q.size()); inside(e.vars, e.n, M.local_joint.size()); inside(e.vars, e.n, M.path_flag.size());
-      inside(e.rows, e.nrow, M.local_q.size()); inside(e.pair, e.n * e.n, M.ancestry.size()); inside(e.in0, e.nin, M.tape_inputs.size());
+      inside(e.vars, e.n, M.local_q.size());
+      inside(e.vars, e.n, M.local_joint.size());
+      inside(e.vars, e.n, M.path_flag.size());
+      inside(e.rows, e.nrow, M.local_q.size());
+      inside(e.pair, e.n * e.n, M.ancestry.size());
+      inside(e.in0, e.nin, M.tape_inputs.size());
       in(e.n, 0, M.max_local + 1);
       for (int s : {e.site_a, e.site_b, e.site_c}) optional(s, M.sites.size());
       for (int t : e.tape) optional(t, M.tapes.size());
       for (int u : e.input) optional(u, M.nu);
-      optional(e.spline, M.splines.size()); optional(e.length_var, e.n);
+      optional(e.spline, M.splines.size());
+      optional(e.length_var, e.n);
     }
   for (int x : M.local_joint) in(x, 0, M.nj + 1);
   for (int u : M.tape_inputs) in(u, 0, M.nu);

@@ -18,216 +18,215 @@
 namespace dalembert {
 
 struct RiccatiProblem {
-    int states = 0, inputs = 0, steps = 0;
-    const double *A = nullptr, *B = nullptr, *c = nullptr;                                  // (n, n) (n, m) (n)
-    const double *Q = nullptr, *S = nullptr, *R = nullptr, *q = nullptr, *r = nullptr;      // (n, n) (n, m) (m, m) (n) (m)
-    const double *Qf = nullptr, *qf = nullptr;                                              // (n, n) (n)
-    std::ptrdiff_t A_stride = 0, B_stride = 0, c_stride = 0, Q_stride = 0, S_stride = 0, R_stride = 0, q_stride = 0,
-                   r_stride = 0;
-    double regularization = 0.0;  // the problem is solved with R + regularization * 1
+  int states = 0, inputs = 0, steps = 0;
+  const double *A = nullptr, *B = nullptr, *c = nullptr;                              // (n, n) (n, m) (n)
+  const double *Q = nullptr, *S = nullptr, *R = nullptr, *q = nullptr, *r = nullptr;  // (n, n) (n, m) (m, m) (n) (m)
+  const double *Qf = nullptr, *qf = nullptr;                                          // (n, n) (n)
+  std::ptrdiff_t A_stride = 0, B_stride = 0, c_stride = 0, Q_stride = 0, S_stride = 0, R_stride = 0, q_stride = 0,
+                 r_stride = 0;
+  double regularization = 0.0;  // the problem is solved with R + regularization * 1
 };
 
 struct RiccatiSolution {
-    double* K = nullptr;  // (N, m, n), required
-    double* k = nullptr;  // (N, m), required
-    double* P = nullptr;  // (N + 1, n, n) or null
-    double* p = nullptr;  // (N + 1, n) or null
-    int failed_step = -1;      // the step whose R + B'PB is not positive definite, -1 if none
-    int failed_input = -1;     // the pivot of that step at which the factorization stopped
-    double min_pivot = 0.0;    // smallest pivot of all steps, relative to its diagonal entry (the bad one on failure)
-    int min_pivot_step = -1;
-    double constant = 0.0;     // s_0: the optimal cost from x_0 = 0
+  double* K = nullptr;     // (N, m, n), required
+  double* k = nullptr;     // (N, m), required
+  double* P = nullptr;     // (N + 1, n, n) or null
+  double* p = nullptr;     // (N + 1, n) or null
+  int failed_step = -1;    // the step whose R + B'PB is not positive definite, -1 if none
+  int failed_input = -1;   // the pivot of that step at which the factorization stopped
+  double min_pivot = 0.0;  // smallest pivot of all steps, relative to its diagonal entry (the bad one on failure)
+  int min_pivot_step = -1;
+  double constant = 0.0;  // s_0: the optimal cost from x_0 = 0
 };
 
 namespace DALEMBERT_ARCH {
 
 // Doubles needed by riccati(n, m).
 constexpr std::size_t riccati_workspace(int n, int m) {
-    const std::size_t a = n, b = m;
-    const std::size_t product = gemm_workspace(n > m ? n : m, n > m ? n : m, n > m ? n : m);
-    return 3 * a * a + 2 * a * b + b * b + 3 * a + 2 * b + product;
+  const std::size_t a = n, b = m;
+  const std::size_t product = gemm_workspace(n > m ? n : m, n > m ? n : m, n > m ? n : m);
+  return 3 * a * a + 2 * a * b + b * b + 3 * a + 2 * b + product;
 }
 
 // Cholesky factor of the lower triangle in place. Returns the index of the first pivot that is not safely positive
 // (relative to its diagonal entry), or -1; `least` is the smallest relative pivot met.
 inline int cholesky(int n, double* a, std::ptrdiff_t lda, double* least) {
-    const double floor = 4.0 * 2.220446049250313e-16 * (n > 0 ? n : 1);
-    for (int j = 0; j < n; ++j) {
-        double* row = a + j * lda;
-        const double diagonal = row[j];
-        double pivot = diagonal;
-        for (int k = 0; k < j; ++k) pivot -= row[k] * row[k];
-        const double relative = diagonal > 0.0 ? pivot / diagonal : (pivot == pivot ? -1.0 : pivot);
-        if (!(relative >= *least)) *least = relative;
-        if (!(relative > floor)) return j;
-        const double root = __builtin_sqrt(pivot);
-        row[j] = root;
-        const double inverse = 1.0 / root;
-        for (int i = j + 1; i < n; ++i) {
-            double* other = a + i * lda;
-            double s = other[j];
-            for (int k = 0; k < j; ++k) s -= other[k] * row[k];
-            other[j] = s * inverse;
-        }
+  const double floor = 4.0 * 2.220446049250313e-16 * (n > 0 ? n : 1);
+  for (int j = 0; j < n; ++j) {
+    double* row = a + j * lda;
+    const double diagonal = row[j];
+    double pivot = diagonal;
+    for (int k = 0; k < j; ++k) pivot -= row[k] * row[k];
+    const double relative = diagonal > 0.0 ? pivot / diagonal : (pivot == pivot ? -1.0 : pivot);
+    if (!(relative >= *least)) *least = relative;
+    if (!(relative > floor)) return j;
+    const double root = __builtin_sqrt(pivot);
+    row[j] = root;
+    const double inverse = 1.0 / root;
+    for (int i = j + 1; i < n; ++i) {
+      double* other = a + i * lda;
+      double s = other[j];
+      for (int k = 0; k < j; ++k) s -= other[k] * row[k];
+      other[j] = s * inverse;
     }
-    return -1;
+  }
+  return -1;
 }
 
 // One block of columns of L^-1 X (or L^-T X): a row lives in registers while the rows it depends on are subtracted.
 template <int vectors, bool transposed>
 inline void solve_block(int n, const double* l, std::ptrdiff_t ldl, double* x, std::ptrdiff_t ldx) {
-    for (int t = 0; t < n; ++t) {
-        const int i = transposed ? n - 1 - t : t;
-        gemm_vec row[vectors];
+  for (int t = 0; t < n; ++t) {
+    const int i = transposed ? n - 1 - t : t;
+    gemm_vec row[vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) row[v] = *reinterpret_cast<const gemm_vec*>(x + i * ldx + v * GEMM_WIDTH);
-        for (int h = 0; h < t; ++h) {
-            const int j = transposed ? n - 1 - h : h;
-            const double f = transposed ? l[j * ldl + i] : l[i * ldl + j];
+    for (int v = 0; v < vectors; ++v) row[v] = *reinterpret_cast<const gemm_vec*>(x + i * ldx + v * GEMM_WIDTH);
+    for (int h = 0; h < t; ++h) {
+      const int j = transposed ? n - 1 - h : h;
+      const double f = transposed ? l[j * ldl + i] : l[i * ldl + j];
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v)
-                row[v] -= f * *reinterpret_cast<const gemm_vec*>(x + j * ldx + v * GEMM_WIDTH);
-        }
-        const double d = 1.0 / l[i * ldl + i];
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) *reinterpret_cast<gemm_vec*>(x + i * ldx + v * GEMM_WIDTH) = row[v] * d;
+      for (int v = 0; v < vectors; ++v) row[v] -= f * *reinterpret_cast<const gemm_vec*>(x + j * ldx + v * GEMM_WIDTH);
     }
+    const double d = 1.0 / l[i * ldl + i];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) *reinterpret_cast<gemm_vec*>(x + i * ldx + v * GEMM_WIDTH) = row[v] * d;
+  }
 }
 
 // X (n x columns) = L^-1 X, or L^-T X.
 template <bool transposed>
 inline void solve_lower(int n, int columns, const double* l, std::ptrdiff_t ldl, double* x, std::ptrdiff_t ldx) {
-    int c = 0;
-    for (; c + 4 * GEMM_WIDTH <= columns; c += 4 * GEMM_WIDTH) solve_block<4, transposed>(n, l, ldl, x + c, ldx);
-    for (; c + GEMM_WIDTH <= columns; c += GEMM_WIDTH) solve_block<1, transposed>(n, l, ldl, x + c, ldx);
-    for (; c < columns; ++c)
-        for (int t = 0; t < n; ++t) {
-            const int i = transposed ? n - 1 - t : t;
-            double s = x[i * ldx + c];
-            for (int h = 0; h < t; ++h) {
-                const int j = transposed ? n - 1 - h : h;
-                s -= (transposed ? l[j * ldl + i] : l[i * ldl + j]) * x[j * ldx + c];
-            }
-            x[i * ldx + c] = s / l[i * ldl + i];
-        }
+  int c = 0;
+  for (; c + 4 * GEMM_WIDTH <= columns; c += 4 * GEMM_WIDTH) solve_block<4, transposed>(n, l, ldl, x + c, ldx);
+  for (; c + GEMM_WIDTH <= columns; c += GEMM_WIDTH) solve_block<1, transposed>(n, l, ldl, x + c, ldx);
+  for (; c < columns; ++c)
+    for (int t = 0; t < n; ++t) {
+      const int i = transposed ? n - 1 - t : t;
+      double s = x[i * ldx + c];
+      for (int h = 0; h < t; ++h) {
+        const int j = transposed ? n - 1 - h : h;
+        s -= (transposed ? l[j * ldl + i] : l[i * ldl + j]) * x[j * ldx + c];
+      }
+      x[i * ldx + c] = s / l[i * ldl + i];
+    }
 }
 
 // The backward sweep. Returns false if some R + B'PB is not positive definite (see failed_step).
 inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, double* work) {
-    const int n = problem.states, m = problem.inputs, steps = problem.steps;
-    const std::size_t nn = static_cast<std::size_t>(n) * n, nm = static_cast<std::size_t>(n) * m;
-    double* P = work;           // (n, n) cost to go of the next step, full
-    double* W = P + nn;         // (n, n) P A
-    double* Z = W + nn;         // (n, n) the new P
-    double* V = Z + nn;         // (n, m) P B
-    double* Y = V + nm;         // (m, n) H, then L^-1 H
-    double* G = Y + nm;         // (m, m) R + B'PB, then its factor L
-    double* p = G + static_cast<std::size_t>(m) * m;
-    double* g = p + n;          // p + P c
-    double* f = g + n;
-    double* y = f + n;          // r + B'g, then L^-1 of it
-    double* room = y + 2 * m;
+  const int n = problem.states, m = problem.inputs, steps = problem.steps;
+  const std::size_t nn = static_cast<std::size_t>(n) * n, nm = static_cast<std::size_t>(n) * m;
+  double* P = work;    // (n, n) cost to go of the next step, full
+  double* W = P + nn;  // (n, n) P A
+  double* Z = W + nn;  // (n, n) the new P
+  double* V = Z + nn;  // (n, m) P B
+  double* Y = V + nm;  // (m, n) H, then L^-1 H
+  double* G = Y + nm;  // (m, m) R + B'PB, then its factor L
+  double* p = G + static_cast<std::size_t>(m) * m;
+  double* g = p + n;  // p + P c
+  double* f = g + n;
+  double* y = f + n;  // r + B'g, then L^-1 of it
+  double* room = y + 2 * m;
 
-    solution.failed_step = solution.failed_input = solution.min_pivot_step = -1;
-    solution.constant = 0.0;
-    double least = 2.0;
+  solution.failed_step = solution.failed_input = solution.min_pivot_step = -1;
+  solution.constant = 0.0;
+  double least = 2.0;
 
-    // cost to go of the last state
-    std::memcpy(P, problem.Qf, nn * sizeof(double));
-    mirror_lower(n, P, n);
-    if (problem.qf) std::memcpy(p, problem.qf, n * sizeof(double));
-    else std::memset(p, 0, n * sizeof(double));
-    if (solution.P) std::memcpy(solution.P + steps * nn, P, nn * sizeof(double));
-    if (solution.p) std::memcpy(solution.p + static_cast<std::size_t>(steps) * n, p, n * sizeof(double));
+  // cost to go of the last state
+  std::memcpy(P, problem.Qf, nn * sizeof(double));
+  mirror_lower(n, P, n);
+  if (problem.qf) std::memcpy(p, problem.qf, n * sizeof(double));
+  else std::memset(p, 0, n * sizeof(double));
+  if (solution.P) std::memcpy(solution.P + steps * nn, P, nn * sizeof(double));
+  if (solution.p) std::memcpy(solution.p + static_cast<std::size_t>(steps) * n, p, n * sizeof(double));
 
-    for (int s = steps - 1; s >= 0; --s) {
-        const double* A = problem.A + s * problem.A_stride;
-        const double* B = problem.B + s * problem.B_stride;
-        double* K = solution.K + s * nm;
-        double* k = solution.k + static_cast<std::size_t>(s) * m;
+  for (int s = steps - 1; s >= 0; --s) {
+    const double* A = problem.A + s * problem.A_stride;
+    const double* B = problem.B + s * problem.B_stride;
+    double* K = solution.K + s * nm;
+    double* k = solution.k + static_cast<std::size_t>(s) * m;
 
-        // products with the cost to go
-        gemm(n, n, n, 1.0, P, 1, n, A, n, 1, 0.0, W, n, room);  // P read by columns: packs faster
-        gemm(n, m, n, 1.0, P, 1, n, B, m, 1, 0.0, V, m, room);
+    // products with the cost to go
+    gemm(n, n, n, 1.0, P, 1, n, A, n, 1, 0.0, W, n, room);  // P read by columns: packs faster
+    gemm(n, m, n, 1.0, P, 1, n, B, m, 1, 0.0, V, m, room);
 
-        // gradient of the next cost at x = u = 0: g = p + P c
-        if (problem.c) {
-            const double* c = problem.c + s * problem.c_stride;
-            gemv(n, n, 1.0, P, n, c, 0.0, f);
-            for (int i = 0; i < n; ++i) {
-                g[i] = p[i] + f[i];
-                solution.constant += c[i] * (p[i] + 0.5 * f[i]);
-            }
-        } else {
-            std::memcpy(g, p, n * sizeof(double));
-        }
-
-        // input block G = R + reg + B'PB, cross block H = S' + B'PA, gradient y = r + B'g
-        std::memcpy(G, problem.R + s * problem.R_stride, sizeof(double) * m * m);
-        for (int i = 0; i < m; ++i) G[i * m + i] += problem.regularization;
-        gemm(m, m, n, 1.0, B, 1, m, V, m, 1, 1.0, G, m, room, Part::lower);
-        if (problem.S) {
-            const double* S = problem.S + s * problem.S_stride;
-            for (int i = 0; i < m; ++i)
-                for (int j = 0; j < n; ++j) Y[i * n + j] = S[j * m + i];
-        }
-        gemm(m, n, n, 1.0, B, 1, m, W, n, 1, problem.S ? 1.0 : 0.0, Y, n, room);
-        if (problem.r) std::memcpy(y, problem.r + s * problem.r_stride, m * sizeof(double));
-        gemv_t(n, m, 1.0, B, m, g, problem.r ? 1.0 : 0.0, y);
-
-        // factor, and stop where it is not positive definite
-        const double before = least;
-        const int bad = cholesky(m, G, m, &least);
-        if (!(least >= before)) solution.min_pivot_step = s;
-        if (bad >= 0) {
-            solution.failed_step = s;
-            solution.failed_input = bad;
-            solution.min_pivot = least;
-            return false;
-        }
-
-        // gains
-        solve_lower<false>(m, n, G, m, Y, n);
-        solve_lower<false>(m, 1, G, m, y, 1);
-        std::memcpy(K, Y, nm * sizeof(double));
-        std::memcpy(k, y, m * sizeof(double));
-        solve_lower<true>(m, n, G, m, K, n);
-        solve_lower<true>(m, 1, G, m, k, 1);
-
-        // cost to go: P = Q + A'PA - Y'Y, p = q + A'g - Y'y
-        std::memcpy(Z, problem.Q + s * problem.Q_stride, nn * sizeof(double));
-        gemm(n, n, n, 1.0, A, 1, n, W, n, 1, 1.0, Z, n, room, Part::lower);
-        gemm(n, n, m, -1.0, Y, 1, n, Y, n, 1, 1.0, Z, n, room, Part::lower);
-        mirror_lower(n, Z, n);
-        double* swap = P;
-        P = Z;
-        Z = swap;
-        if (problem.q) std::memcpy(p, problem.q + s * problem.q_stride, n * sizeof(double));
-        gemv_t(n, n, 1.0, A, n, g, problem.q ? 1.0 : 0.0, p);
-        gemv_t(m, n, -1.0, Y, n, y, 1.0, p);
-        for (int i = 0; i < m; ++i) solution.constant -= 0.5 * y[i] * y[i];
-        if (solution.P) std::memcpy(solution.P + s * nn, P, nn * sizeof(double));
-        if (solution.p) std::memcpy(solution.p + static_cast<std::size_t>(s) * n, p, n * sizeof(double));
+    // gradient of the next cost at x = u = 0: g = p + P c
+    if (problem.c) {
+      const double* c = problem.c + s * problem.c_stride;
+      gemv(n, n, 1.0, P, n, c, 0.0, f);
+      for (int i = 0; i < n; ++i) {
+        g[i] = p[i] + f[i];
+        solution.constant += c[i] * (p[i] + 0.5 * f[i]);
+      }
+    } else {
+      std::memcpy(g, p, n * sizeof(double));
     }
-    solution.min_pivot = least;
-    return true;
+
+    // input block G = R + reg + B'PB, cross block H = S' + B'PA, gradient y = r + B'g
+    std::memcpy(G, problem.R + s * problem.R_stride, sizeof(double) * m * m);
+    for (int i = 0; i < m; ++i) G[i * m + i] += problem.regularization;
+    gemm(m, m, n, 1.0, B, 1, m, V, m, 1, 1.0, G, m, room, Part::lower);
+    if (problem.S) {
+      const double* S = problem.S + s * problem.S_stride;
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j) Y[i * n + j] = S[j * m + i];
+    }
+    gemm(m, n, n, 1.0, B, 1, m, W, n, 1, problem.S ? 1.0 : 0.0, Y, n, room);
+    if (problem.r) std::memcpy(y, problem.r + s * problem.r_stride, m * sizeof(double));
+    gemv_t(n, m, 1.0, B, m, g, problem.r ? 1.0 : 0.0, y);
+
+    // factor, and stop where it is not positive definite
+    const double before = least;
+    const int bad = cholesky(m, G, m, &least);
+    if (!(least >= before)) solution.min_pivot_step = s;
+    if (bad >= 0) {
+      solution.failed_step = s;
+      solution.failed_input = bad;
+      solution.min_pivot = least;
+      return false;
+    }
+
+    // gains
+    solve_lower<false>(m, n, G, m, Y, n);
+    solve_lower<false>(m, 1, G, m, y, 1);
+    std::memcpy(K, Y, nm * sizeof(double));
+    std::memcpy(k, y, m * sizeof(double));
+    solve_lower<true>(m, n, G, m, K, n);
+    solve_lower<true>(m, 1, G, m, k, 1);
+
+    // cost to go: P = Q + A'PA - Y'Y, p = q + A'g - Y'y
+    std::memcpy(Z, problem.Q + s * problem.Q_stride, nn * sizeof(double));
+    gemm(n, n, n, 1.0, A, 1, n, W, n, 1, 1.0, Z, n, room, Part::lower);
+    gemm(n, n, m, -1.0, Y, 1, n, Y, n, 1, 1.0, Z, n, room, Part::lower);
+    mirror_lower(n, Z, n);
+    double* swap = P;
+    P = Z;
+    Z = swap;
+    if (problem.q) std::memcpy(p, problem.q + s * problem.q_stride, n * sizeof(double));
+    gemv_t(n, n, 1.0, A, n, g, problem.q ? 1.0 : 0.0, p);
+    gemv_t(m, n, -1.0, Y, n, y, 1.0, p);
+    for (int i = 0; i < m; ++i) solution.constant -= 0.5 * y[i] * y[i];
+    if (solution.P) std::memcpy(solution.P + s * nn, P, nn * sizeof(double));
+    if (solution.p) std::memcpy(solution.p + static_cast<std::size_t>(s) * n, p, n * sizeof(double));
+  }
+  solution.min_pivot = least;
+  return true;
 }
 
 // The optimal trajectory from x0 with the gains of the sweep: X (N + 1, n), U (N, m). Needs no workspace.
-inline void riccati_rollout(const RiccatiProblem& problem, const RiccatiSolution& solution, const double* x0,
-                            double* X, double* U) {
-    const int n = problem.states, m = problem.inputs;
-    std::memcpy(X, x0, n * sizeof(double));
-    for (int s = 0; s < problem.steps; ++s) {
-        const double* x = X + static_cast<std::size_t>(s) * n;
-        double* next = X + static_cast<std::size_t>(s + 1) * n;
-        double* u = U + static_cast<std::size_t>(s) * m;
-        std::memcpy(u, solution.k + static_cast<std::size_t>(s) * m, m * sizeof(double));
-        gemv(m, n, -1.0, solution.K + static_cast<std::size_t>(s) * m * n, n, x, -1.0, u);
-        if (problem.c) std::memcpy(next, problem.c + s * problem.c_stride, n * sizeof(double));
-        gemv(n, n, 1.0, problem.A + s * problem.A_stride, n, x, problem.c ? 1.0 : 0.0, next);
-        gemv(n, m, 1.0, problem.B + s * problem.B_stride, m, u, 1.0, next);
-    }
+inline void riccati_rollout(const RiccatiProblem& problem, const RiccatiSolution& solution, const double* x0, double* X,
+                            double* U) {
+  const int n = problem.states, m = problem.inputs;
+  std::memcpy(X, x0, n * sizeof(double));
+  for (int s = 0; s < problem.steps; ++s) {
+    const double* x = X + static_cast<std::size_t>(s) * n;
+    double* next = X + static_cast<std::size_t>(s + 1) * n;
+    double* u = U + static_cast<std::size_t>(s) * m;
+    std::memcpy(u, solution.k + static_cast<std::size_t>(s) * m, m * sizeof(double));
+    gemv(m, n, -1.0, solution.K + static_cast<std::size_t>(s) * m * n, n, x, -1.0, u);
+    if (problem.c) std::memcpy(next, problem.c + s * problem.c_stride, n * sizeof(double));
+    gemv(n, n, 1.0, problem.A + s * problem.A_stride, n, x, problem.c ? 1.0 : 0.0, next);
+    gemv(n, m, 1.0, problem.B + s * problem.B_stride, m, u, 1.0, next);
+  }
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -1,6 +1,6 @@
-// Joints side by side: formulas that are the same for every joint run over as many joints as a register holds, or over one where the scalar fills the
-// register itself (Lanes, Dual). What they read and write is kept by blocks of joints, and in a block entry by entry: entry l of joint j is at
-// lane_of<T>(j, entries) + l * Side<T>::block.
+// Joints side by side: formulas that are the same for every joint run over as many joints as a register holds, or over
+// one where the scalar fills the register itself (Lanes, Dual). What they read and write is kept by blocks of joints,
+// and in a block entry by entry: entry l of joint j is at lane_of<T>(j, entries) + l * Side<T>::block.
 #pragma once
 #include "gemm.hpp"
 #include "spatial.hpp"
@@ -17,7 +17,9 @@ template <> struct Side<double> {
   using type = Lanes;
   static constexpr int n = kWidth, block = kBlock;
 };
-template <class T> DAL_INLINE int lane_of(int j, int entries) { return (j & -Side<T>::block) * entries + (j & (Side<T>::block - 1)); }
+template <class T> DAL_INLINE int lane_of(int j, int entries) {
+  return (j & -Side<T>::block) * entries + (j & (Side<T>::block - 1));
+}
 template <class T> using SideOf = typename Side<T>::type;
 DAL_INLINE Lanes get_side(const double* p) { return Lanes(load(p)); }
 template <class T> DAL_INLINE void put_side(T* p, const T& x) { *p = x; }
@@ -33,12 +35,15 @@ template <int N, class T, class F> DAL_INLINE void pick(SideOf<T>* out, F row) {
 #pragma GCC unroll 4
     for (int l = 0; l < N; l += 4) {
       auto two = [&](int i, int k) __attribute__((always_inline)) {
-        const quad_vec x = *reinterpret_cast<const quad_vec*>(row(i) + l), y = *reinterpret_cast<const quad_vec*>(row(k) + l);
+        const quad_vec x = *reinterpret_cast<const quad_vec*>(row(i) + l),
+                       y = *reinterpret_cast<const quad_vec*>(row(k) + l);
         return __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7);
       };
       const auto a = two(0, 2), b = two(1, 3), c = two(4, 6), d = two(5, 7);
-      const Vec even = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14), odd = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-      const Vec even2 = __builtin_shufflevector(c, d, 0, 8, 2, 10, 4, 12, 6, 14), odd2 = __builtin_shufflevector(c, d, 1, 9, 3, 11, 5, 13, 7, 15);
+      const Vec even = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14),
+                odd = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+      const Vec even2 = __builtin_shufflevector(c, d, 0, 8, 2, 10, 4, 12, 6, 14),
+                odd2 = __builtin_shufflevector(c, d, 1, 9, 3, 11, 5, 13, 7, 15);
       out[l].v = __builtin_shufflevector(even, even2, 0, 1, 4, 5, 8, 9, 12, 13);
       if (l + 1 < N) out[l + 1].v = __builtin_shufflevector(odd, odd2, 0, 1, 4, 5, 8, 9, 12, 13);
       if (l + 2 < N) out[l + 2].v = __builtin_shufflevector(even, even2, 2, 3, 6, 7, 10, 11, 14, 15);
@@ -50,7 +55,8 @@ template <int N, class T, class F> DAL_INLINE void pick(SideOf<T>* out, F row) {
       quad_vec t[4];
       turn_block(row(0) + l, row(1) + l, row(2) + l, row(3) + l, t);
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) if (l + i < N) out[l + i].v = t[i];
+      for (int i = 0; i < 4; ++i)
+        if (l + i < N) out[l + i].v = t[i];
     }
 #else
 #pragma GCC unroll 12
@@ -59,7 +65,9 @@ template <int N, class T, class F> DAL_INLINE void pick(SideOf<T>* out, F row) {
   }
 }
 template <class L> DAL_INLINE V6<L> as_twist(const L* x) { return {{x[0], x[1], x[2]}, {x[3], x[4], x[5]}}; }
-template <class L> DAL_INLINE Inertia<L> as_inertia(const L* x) { return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6], x[7], x[8], x[9]}}; }
+template <class L> DAL_INLINE Inertia<L> as_inertia(const L* x) {
+  return {x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6], x[7], x[8], x[9]}};
+}
 template <class T, class F> DAL_INLINE V6<SideOf<T>> pick6(F row) {
   SideOf<T> x[6];
   pick<6, T>(x, row);

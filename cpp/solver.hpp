@@ -22,27 +22,42 @@ template <class T> DAL_INLINE void packed_add(Work<T>& w, int i, int k, const T&
 }
 
 // Rows of the Newton matrix dt D2D1 Ld from the generators; after generators(). (6.1)
+//
+// reads gen; writes newton.lower, newton.upper
 template <class T> void assemble_packed(Work<T>& w) {
   if (w.M->coupled) clear_packed(w);
   for_rows<Rows::mixed>(w, [&](int j, const FourRows<T>& r) { pack_rows(w, j, r); });
 }
 
 // y -= sum_k coef_k src_k for two matrices at once, VECS vectors each
-template <int VECS> DAL_INLINE void collect_two(double* y, double* z, const double* a, const double* b, const int* off, int count, const double* lo, const double* up) {
+template <int VECS>
+DAL_INLINE void collect_two(double* y, double* z, const double* a, const double* b, const int* off, int count,
+                            const double* lo, const double* up) {
   Vec s[VECS], t[VECS];
 #pragma GCC unroll 8
-  for (int j = 0; j < VECS; ++j) { s[j] = load(y + j * kWidth); t[j] = load(z + j * kWidth); }
+  for (int j = 0; j < VECS; ++j) {
+    s[j] = load(y + j * kWidth);
+    t[j] = load(z + j * kWidth);
+  }
   for (int k = 0; k < count; ++k) {
     const Vec f = splat(a[k]), g = splat(b[k]);
     const double *x = lo + off[k], *v = up + off[k];
 #pragma GCC unroll 8
-    for (int j = 0; j < VECS; ++j) { s[j] -= f * load(x + j * kWidth); t[j] -= g * load(v + j * kWidth); }
+    for (int j = 0; j < VECS; ++j) {
+      s[j] -= f * load(x + j * kWidth);
+      t[j] -= g * load(v + j * kWidth);
+    }
   }
 #pragma GCC unroll 8
-  for (int j = 0; j < VECS; ++j) { store(y + j * kWidth, s[j]); store(z + j * kWidth, t[j]); }
+  for (int j = 0; j < VECS; ++j) {
+    store(y + j * kWidth, s[j]);
+    store(z + j * kWidth, t[j]);
+  }
 }
 
 // Tree LU without fill-in and without pivoting. Returns a mask of lanes whose pivots are usable.
+//
+// reads and writes newton.lower, newton.upper; writes newton.inverse_pivot; scratch: lists
 template <class T> MaskOf<T> factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);
@@ -68,31 +83,43 @@ template <class T> MaskOf<T> factor(Work<T>& w) {
         }
     } else {
       for (int k = 0; k < n; ++k)
-        for (int j = 0; j <= di; ++j) { lo[j] -= ca[k] * w.newton.lower[w.lists.count[k] + j]; up[j] -= cb[k] * w.newton.upper[w.lists.count[k] + j]; }
+        for (int j = 0; j <= di; ++j) {
+          lo[j] -= ca[k] * w.newton.lower[w.lists.count[k] + j];
+          up[j] -= cb[k] * w.newton.upper[w.lists.count[k] + j];
+        }
     }
     T piv = lo[di], size = fabs_(piv);
     w.newton.inverse_pivot[i] = T(1.0) / piv;
     // relative pivot: against the largest entry of its row
     T big = T(1e-300);
-    for (int j = 0; j < di; ++j) big = nan_max(big, fabs_(lo[j]));
+    for (int j = 0; j < di; ++j) big = larger(big, fabs_(lo[j]));
     T rel = select(lt(size, T(1e-250)), T(0.0), size / (big + size));
     worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
   }
   return lt(T(1e-13), worst);
 }
 
-// ---- Sums of rows: y = (y + sum_k coef_k src_k) scale. Sums stay in registers, so each source is read once and y is written once. The lists
-// are in w.lists.coefficient (coefficients), w.lists.source (source rows), w.lists.count (entries per row), filled row after row by `Lists`.
+// ---- Sums of rows: y = (y + sum_k coef_k src_k) scale. Sums stay in registers, so each source is read once and y is
+// written once. The lists are in w.lists.coefficient (coefficients), w.lists.source (source rows), w.lists.count
+// (entries per row), filled row after row by `Lists`.
 template <class T> struct Lists {
   Work<T>& w;
   int n = 0, row = 0, first = 0;
-  DAL_INLINE void add(const T& coef, const T* src) { w.lists.coefficient[n] = coef; w.lists.source[n++] = src; }
-  DAL_INLINE void end_row() { w.lists.count[row++] = n - first; first = n; }
+  DAL_INLINE void add(const T& coef, const T* src) {
+    w.lists.coefficient[n] = coef;
+    w.lists.source[n++] = src;
+  }
+  DAL_INLINE void end_row() {
+    w.lists.count[row++] = n - first;
+    first = n;
+  }
   DAL_INLINE void restart() { n = row = first = 0; }
 };
 
-constexpr int kGather = 10;  // vectors side by side: enough to hide the latency of a multiply-add; more do not fit the registers of AVX2
-template <int VECS, bool ADD> DAL_INLINE void gather_block(double* y, const double* coef, const double* const* src, int count, int at, double scale) {
+constexpr int kGather = 10;  // vectors side by side: enough to hide the latency of a multiply-add; more do not fit the
+                             // registers of AVX2
+template <int VECS, bool ADD>
+DAL_INLINE void gather_block(double* y, const double* coef, const double* const* src, int count, int at, double scale) {
   Vec sum[VECS];
   y += at;
 #pragma GCC unroll 16
@@ -107,8 +134,8 @@ template <int VECS, bool ADD> DAL_INLINE void gather_block(double* y, const doub
 #pragma GCC unroll 16
   for (int j = 0; j < VECS; ++j) store(y + j * kWidth, sum[j] * f);
 }
-// calls then(constant number of vectors, first column) for blocks of nearly equal width that cover `columns` columns, a multiple of kWidth; a block
-// of all `rows` source rows should stay in the first-level cache
+// calls then(constant number of vectors, first column) for blocks of nearly equal width that cover `columns` columns, a
+// multiple of kWidth; a block of all `rows` source rows should stay in the first-level cache
 template <class F> DAL_INLINE void column_blocks(int columns, int rows, F then) {
   int fit = 24 * 1024 / (8 * kWidth * (rows + 1)), most = fit > kGather ? kGather : fit < 4 ? 4 : fit;
   int vecs = columns / kWidth, blocks = (vecs + most - 1) / most;
@@ -129,7 +156,8 @@ template <class F> DAL_INLINE void column_blocks(int columns, int rows, F then) 
     at += width * kWidth;
   }
 }
-// rows of Y (row stride ld) from the lists; ADD: to what is there, else from zero. For double, `columns` is a multiple of kPad.
+// rows of Y (row stride ld) from the lists; ADD: to what is there, else from zero. For double, `columns` is a multiple
+// of kPad.
 template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int rows, int columns, T scale = T(1.0)) {
   if constexpr (std::is_same_v<T, double>) {
     column_blocks(columns, rows, [&](auto vecs, int at) {
@@ -147,15 +175,20 @@ template <bool ADD, class T> void gather(const Work<T>& w, T* Y, int ld, int row
     int n = 0;
     for (int r = 0; r < rows; ++r) {
       T* y = Y + size_t(r) * ld;
-      if (!ADD) for (int i = 0; i < columns; ++i) y[i] = T(0.0);
-      for (int k = 0; k < w.lists.count[r]; ++k, ++n) for (int i = 0; i < columns; ++i) y[i] += w.lists.coefficient[n] * w.lists.source[n][i];
+      if (!ADD)
+        for (int i = 0; i < columns; ++i) y[i] = T(0.0);
+      for (int k = 0; k < w.lists.count[r]; ++k, ++n)
+        for (int i = 0; i < columns; ++i) y[i] += w.lists.coefficient[n] * w.lists.source[n][i];
       for (int i = 0; i < columns; ++i) y[i] = y[i] * scale;
     }
   }
 }
 
-// the same with coefficients from rows of A (row stride lda) at the first `counts[r]` of the columns idx + off[r], sources the rows of Z of these numbers
-template <class T> void gather_indexed(T* Y, int ld, int rows, int columns, const T* A, int lda, const int* idx, const int* off, const int* counts, const T* Z, T scale = T(1.0)) {
+// the same with coefficients from rows of A (row stride lda) at the first `counts[r]` of the columns idx + off[r],
+// sources the rows of Z of these numbers
+template <class T>
+void gather_indexed(T* Y, int ld, int rows, int columns, const T* A, int lda, const int* idx, const int* off,
+                    const int* counts, const T* Z, T scale = T(1.0)) {
   if constexpr (std::is_same_v<T, double>) {
     column_blocks(columns, rows, [&](auto vecs, int at) {
       constexpr int n = decltype(vecs)::value;
@@ -191,6 +224,8 @@ template <class T> void gather_indexed(T* Y, int ld, int rows, int columns, cons
 }
 
 // X (nd x nr, row stride ld) <- N^-1 X, or N^-T X
+//
+// reads newton; writes X; scratch: lists
 template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr, int ld) {
   const ModelData& M = *w.M;
   const T *a = TRANSPOSED ? w.newton.lower : w.newton.upper, *b = TRANSPOSED ? w.newton.upper : w.newton.lower;
@@ -216,7 +251,8 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
     }
     return;
   }
-  // coefficients and sources of both sweeps once: leaves to root, each row collecting from all rows below it, then root to leaves
+  // coefficients and sources of both sweeps once: leaves to root, each row collecting from all rows below it, then root
+  // to leaves
   Lists<T> lists{w};
   for (int i = M.nd - 1; i >= 0; --i) {
     int di = M.elim_depth[i];
@@ -245,18 +281,24 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
   if constexpr (std::is_same_v<T, double>) {
     at = nr / kWidth * kWidth;  // both sweeps block by block of columns
     column_blocks(at, M.nd, [&](auto vecs, int from) {
-      sweeps([&](double* y, const double* c, const double* const* p, int count, double scale) { gather_block<decltype(vecs)::value, true>(y, c, p, count, from, scale); });
+      sweeps([&](double* y, const double* c, const double* const* p, int count, double scale) {
+        gather_block<decltype(vecs)::value, true>(y, c, p, count, from, scale);
+      });
     });
   }
   if (at < nr)
     sweeps([&](T* y, const T* c, const T* const* p, int count, T scale) {
-      for (int k = 0; k < count; ++k) for (int i = at; i < nr; ++i) y[i] += c[k] * p[k][i];
+      for (int k = 0; k < count; ++k)
+        for (int i = at; i < nr; ++i) y[i] += c[k] * p[k][i];
       for (int i = at; i < nr; ++i) y[i] = y[i] * scale;
     });
 }
 
-// ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that both products are
-// broadcast multiply-adds. A joint with one child keeps its child's Phi in place (Joint::phi is the same), so a chain lives in one slot.
+// ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that
+// both products are broadcast multiply-adds. A joint with one child keeps its child's Phi in place (Joint::phi is the
+// same), so a chain lives in one slot.
+//
+// reads gen.P1j .. Q2j, newton.diagonal; writes newton.Phi, U, W, inverse_D
 template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);
@@ -268,7 +310,8 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
     T *Up = w.newton.Phi + 128 * (up < 0 ? 0 : up), *Upt = Up + 64;
     bool same = up == J.phi;
     if (J.v >= M.nd) {  // prescribed: nothing to eliminate
-      if (up >= 0 && !same) for (int i = 0; i < 128; ++i) Up[i] += Phi[i];
+      if (up >= 0 && !same)
+        for (int i = 0; i < 128; ++i) Up[i] += Phi[i];
       continue;
     }
     Eight<T> U, W, P, c;
@@ -299,11 +342,21 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
       T wm = -(w8[m] * inv), um = -(u8[m] * inv);
       c.read(Phi + 8 * m);
       c.add(wm, U);
-      if (!same) { Eight<T> t; t.read(Up + 8 * m); t.add(T(1.0), c); c = t; }
+      if (!same) {
+        Eight<T> t;
+        t.read(Up + 8 * m);
+        t.add(T(1.0), c);
+        c = t;
+      }
       c.write(Up + 8 * m);
       c.read(Pht + 8 * m);
       c.add(um, W);
-      if (!same) { Eight<T> t; t.read(Upt + 8 * m); t.add(T(1.0), c); c = t; }
+      if (!same) {
+        Eight<T> t;
+        t.read(Upt + 8 * m);
+        t.add(T(1.0), c);
+        c = t;
+      }
       c.write(Upt + 8 * m);
     }
   }
@@ -311,6 +364,8 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
 }
 
 // one right-hand side b (stride ld), in place (10.1, 10.2)
+//
+// reads gen.P1j, gen.P2j, newton.U, W, inverse_D; writes b; scratch: newton.phi, newton.z
 template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   const ModelData& M = *w.M;
   for (int i = 0; i < 8 * (M.nm + 1); ++i) w.newton.phi[i] = T(0.0);
@@ -353,13 +408,22 @@ inline double dense_solve(double* __restrict A, int n, double* __restrict B, int
   double least = 1e300, most = 0;
   for (int k = 0; k < n; ++k) {
     int p = k;
-    for (int i = k + 1; i < n; ++i) if (__builtin_fabs(A[i * n + k]) > __builtin_fabs(A[p * n + k])) p = i;
+    for (int i = k + 1; i < n; ++i)
+      if (__builtin_fabs(A[i * n + k]) > __builtin_fabs(A[p * n + k])) p = i;
     double piv = __builtin_fabs(A[p * n + k]);
     if (!(piv >= least)) least = piv;
     if (piv > most) most = piv;
     if (p != k) {
-      for (int j = 0; j < n; ++j) { double t = A[k * n + j]; A[k * n + j] = A[p * n + j]; A[p * n + j] = t; }
-      for (int j = 0; j < nr; ++j) { double t = B[size_t(k) * ld + j]; B[size_t(k) * ld + j] = B[size_t(p) * ld + j]; B[size_t(p) * ld + j] = t; }
+      for (int j = 0; j < n; ++j) {
+        double t = A[k * n + j];
+        A[k * n + j] = A[p * n + j];
+        A[p * n + j] = t;
+      }
+      for (int j = 0; j < nr; ++j) {
+        double t = B[size_t(k) * ld + j];
+        B[size_t(k) * ld + j] = B[size_t(p) * ld + j];
+        B[size_t(p) * ld + j] = t;
+      }
     }
     double inv = 1.0 / A[k * n + k];
     for (int i = k + 1; i < n; ++i) {
@@ -378,8 +442,8 @@ inline double dense_solve(double* __restrict A, int n, double* __restrict B, int
   return n ? least / most : 1.0;
 }
 
-// Least-squares least-norm solution of A x = b by one-sided Jacobi (small n, redundant constraints). A (n x n) destroyed; V (n x n) and
-// s (2 n) scratch; B overwritten. Returns the numerical rank.
+// Least-squares least-norm solution of A x = b by one-sided Jacobi (small n, redundant constraints). A (n x n)
+// destroyed; V (n x n) and s (2 n) scratch; B overwritten. Returns the numerical rank.
 inline int least_norm(double* A, double* V, double* s, int n, double* B, int nr, int ld, double tol) {
   for (int i = 0; i < n * n; ++i) V[i] = 0;
   for (int i = 0; i < n; ++i) V[i * n + i] = 1;
@@ -388,16 +452,23 @@ inline int least_norm(double* A, double* V, double* s, int n, double* B, int nr,
     for (int p = 0; p < n; ++p)
       for (int q = p + 1; q < n; ++q) {
         double a = 0, b = 0, c = 0;
-        for (int i = 0; i < n; ++i) { a += A[i * n + p] * A[i * n + p]; b += A[i * n + q] * A[i * n + q]; c += A[i * n + p] * A[i * n + q]; }
+        for (int i = 0; i < n; ++i) {
+          a += A[i * n + p] * A[i * n + p];
+          b += A[i * n + q] * A[i * n + q];
+          c += A[i * n + p] * A[i * n + q];
+        }
         if (!(c * c > 1e-32 * a * b) || c == 0) continue;
         off = 1;
         double z = (b - a) / (2 * c), t = (z >= 0 ? 1 : -1) / (__builtin_fabs(z) + std::sqrt(1 + z * z));
         double cs = 1 / std::sqrt(1 + t * t), sn = cs * t;
         for (int i = 0; i < n; ++i) {
           double x = A[i * n + p], y = A[i * n + q];
-          A[i * n + p] = cs * x - sn * y; A[i * n + q] = sn * x + cs * y;
-          x = V[i * n + p]; y = V[i * n + q];
-          V[i * n + p] = cs * x - sn * y; V[i * n + q] = sn * x + cs * y;
+          A[i * n + p] = cs * x - sn * y;
+          A[i * n + q] = sn * x + cs * y;
+          x = V[i * n + p];
+          y = V[i * n + q];
+          V[i * n + p] = cs * x - sn * y;
+          V[i * n + q] = sn * x + cs * y;
         }
       }
     if (off == 0) break;
@@ -416,7 +487,8 @@ inline int least_norm(double* A, double* V, double* s, int n, double* B, int nr,
     double* coef = s + n;
     for (int k = 0; k < n; ++k) {
       double t = 0;
-      if (s[k] > tol * top) for (int i = 0; i < n; ++i) t += A[i * n + k] * B[size_t(i) * ld + j];
+      if (s[k] > tol * top)
+        for (int i = 0; i < n; ++i) t += A[i * n + k] * B[size_t(i) * ld + j];
       coef[k] = s[k] > tol * top ? t / (s[k] * s[k]) : 0;
     }
     for (int i = 0; i < n; ++i) {

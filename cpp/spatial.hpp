@@ -9,12 +9,24 @@ namespace DALEMBERT_ARCH {
 template <class T> struct V3 {
   T x, y, z;
 };
-template <class T> DAL_INLINE V3<T> operator+(const V3<T>& a, const V3<T>& b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
-template <class T> DAL_INLINE V3<T> operator-(const V3<T>& a, const V3<T>& b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
+template <class T> DAL_INLINE V3<T> operator+(const V3<T>& a, const V3<T>& b) {
+  return {a.x + b.x, a.y + b.y, a.z + b.z};
+}
+template <class T> DAL_INLINE V3<T> operator-(const V3<T>& a, const V3<T>& b) {
+  return {a.x - b.x, a.y - b.y, a.z - b.z};
+}
 template <class T> DAL_INLINE V3<T> operator-(const V3<T>& a) { return {-a.x, -a.y, -a.z}; }
 template <class T> DAL_INLINE V3<T> operator*(const V3<T>& a, T s) { return {a.x * s, a.y * s, a.z * s}; }
-template <class T> DAL_INLINE void operator+=(V3<T>& a, const V3<T>& b) { a.x += b.x; a.y += b.y; a.z += b.z; }
-template <class T> DAL_INLINE void operator-=(V3<T>& a, const V3<T>& b) { a.x -= b.x; a.y -= b.y; a.z -= b.z; }
+template <class T> DAL_INLINE void operator+=(V3<T>& a, const V3<T>& b) {
+  a.x += b.x;
+  a.y += b.y;
+  a.z += b.z;
+}
+template <class T> DAL_INLINE void operator-=(V3<T>& a, const V3<T>& b) {
+  a.x -= b.x;
+  a.y -= b.y;
+  a.z -= b.z;
+}
 template <class T> DAL_INLINE T dot(const V3<T>& a, const V3<T>& b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
 template <class T> DAL_INLINE V3<T> cross(const V3<T>& a, const V3<T>& b) {
   return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
@@ -26,8 +38,12 @@ template <class T> DAL_INLINE V3<T> vec3(const double* p) { return {T(p[0]), T(p
 template <class T> struct M3 {
   V3<T> c[3];
 };
-template <class T> DAL_INLINE V3<T> mul(const M3<T>& R, const V3<T>& a) { return R.c[0] * a.x + R.c[1] * a.y + R.c[2] * a.z; }
-template <class T> DAL_INLINE V3<T> tmul(const M3<T>& R, const V3<T>& a) { return {dot(R.c[0], a), dot(R.c[1], a), dot(R.c[2], a)}; }
+template <class T> DAL_INLINE V3<T> mul(const M3<T>& R, const V3<T>& a) {
+  return R.c[0] * a.x + R.c[1] * a.y + R.c[2] * a.z;
+}
+template <class T> DAL_INLINE V3<T> tmul(const M3<T>& R, const V3<T>& a) {
+  return {dot(R.c[0], a), dot(R.c[1], a), dot(R.c[2], a)};
+}
 // R times a constant rotation stored by columns (9 doubles)
 template <class T> DAL_INLINE M3<T> mul_const(const M3<T>& R, const double* k) {
   M3<T> out;
@@ -41,7 +57,10 @@ template <class T> struct V6 {
 template <class T> DAL_INLINE V6<T> operator+(const V6<T>& a, const V6<T>& b) { return {a.w + b.w, a.v + b.v}; }
 template <class T> DAL_INLINE V6<T> operator-(const V6<T>& a, const V6<T>& b) { return {a.w - b.w, a.v - b.v}; }
 template <class T> DAL_INLINE V6<T> operator*(const V6<T>& a, T s) { return {a.w * s, a.v * s}; }
-template <class T> DAL_INLINE void operator+=(V6<T>& a, const V6<T>& b) { a.w += b.w; a.v += b.v; }
+template <class T> DAL_INLINE void operator+=(V6<T>& a, const V6<T>& b) {
+  a.w += b.w;
+  a.v += b.v;
+}
 template <class T> DAL_INLINE T dot(const V6<T>& a, const V6<T>& b) { return dot(a.w, b.w) + dot(a.v, b.v); }
 template <class T> struct Padded6 {  // a row of eight
   V6<T> t;
@@ -49,23 +68,34 @@ template <class T> struct Padded6 {  // a row of eight
 };
 template <class T> DAL_INLINE V6<T> zero6() { return {zero3<T>(), zero3<T>()}; }
 // motion x motion
-template <class T> DAL_INLINE V6<T> crossm(const V6<T>& a, const V6<T>& b) { return {cross(a.w, b.w), cross(a.w, b.v) + cross(a.v, b.w)}; }
+template <class T> DAL_INLINE V6<T> crossm(const V6<T>& a, const V6<T>& b) {
+  return {cross(a.w, b.w), cross(a.w, b.v) + cross(a.v, b.w)};
+}
 // motion x* force
-template <class T> DAL_INLINE V6<T> crossf(const V6<T>& a, const V6<T>& f) { return {cross(a.w, f.w) + cross(a.v, f.v), cross(a.w, f.v)}; }
+template <class T> DAL_INLINE V6<T> crossf(const V6<T>& a, const V6<T>& f) {
+  return {cross(a.w, f.w) + cross(a.v, f.v), cross(a.w, f.v)};
+}
 
 // symmetric 3x3
 template <class T> struct S3 {
   T xx, yy, zz, xy, xz, yz;
 };
 template <class T> DAL_INLINE V3<T> mul(const S3<T>& I, const V3<T>& a) {
-  return {I.xx * a.x + I.xy * a.y + I.xz * a.z, I.xy * a.x + I.yy * a.y + I.yz * a.z, I.xz * a.x + I.yz * a.y + I.zz * a.z};
+  return {I.xx * a.x + I.xy * a.y + I.xz * a.z, I.xy * a.x + I.yy * a.y + I.yz * a.z,
+          I.xz * a.x + I.yz * a.y + I.zz * a.z};
 }
 template <class T> DAL_INLINE void operator+=(S3<T>& a, const S3<T>& b) {
-  a.xx += b.xx; a.yy += b.yy; a.zz += b.zz; a.xy += b.xy; a.xz += b.xz; a.yz += b.yz;
+  a.xx += b.xx;
+  a.yy += b.yy;
+  a.zz += b.zz;
+  a.xy += b.xy;
+  a.xz += b.xz;
+  a.yz += b.yz;
 }
 // a b^T + b a^T
 template <class T> DAL_INLINE S3<T> sym_outer(const V3<T>& a, const V3<T>& b) {
-  return {T(2.0) * a.x * b.x, T(2.0) * a.y * b.y, T(2.0) * a.z * b.z, a.x * b.y + a.y * b.x, a.x * b.z + a.z * b.x, a.y * b.z + a.z * b.y};
+  return {T(2.0) * a.x * b.x,    T(2.0) * a.y * b.y,    T(2.0) * a.z * b.z,
+          a.x * b.y + a.y * b.x, a.x * b.z + a.z * b.x, a.y * b.z + a.z * b.y};
 }
 
 // inertia of a rigid body about the reference point: mass (a constant), first moment, second moment
@@ -74,11 +104,17 @@ template <class T> struct Inertia {
   V3<T> c;
   S3<T> I;
 };
-template <class T> DAL_INLINE V6<T> mul(const V3<T>& c, const S3<T>& I, const V6<T>& a) { return {mul(I, a.w) + cross(c, a.v), cross(a.w, c)}; }
+template <class T> DAL_INLINE V6<T> mul(const V3<T>& c, const S3<T>& I, const V6<T>& a) {
+  return {mul(I, a.w) + cross(c, a.v), cross(a.w, c)};
+}
 template <class T> DAL_INLINE V6<T> mul(const Inertia<T>& J, const V6<T>& a) {
   return {mul(J.I, a.w) + cross(J.c, a.v), a.v * J.m + cross(a.w, J.c)};
 }
-template <class T> DAL_INLINE void operator+=(Inertia<T>& a, const Inertia<T>& b) { a.m += b.m; a.c += b.c; a.I += b.I; }
+template <class T> DAL_INLINE void operator+=(Inertia<T>& a, const Inertia<T>& b) {
+  a.m += b.m;
+  a.c += b.c;
+  a.I += b.I;
+}
 // rigid transport of an inertia by a twist (KERNELS 7.5)
 template <class T> DAL_INLINE Inertia<T> transport(const V6<T>& e, const Inertia<T>& J) {
   Inertia<T> d;
@@ -91,16 +127,22 @@ template <class T> DAL_INLINE Inertia<T> transport(const V6<T>& e, const Inertia
   T t = T(2.0) * dot(J.c, e.v);
   S3<T> o = sym_outer(J.c, e.v);
   d.I = {T(2.0) * a0.x + t - o.xx, T(2.0) * a1.y + t - o.yy, T(2.0) * a2.z + t - o.zz,
-         a1.x + a0.y - o.xy, a2.x + a0.z - o.xz, a2.y + a1.z - o.yz};
+         a1.x + a0.y - o.xy,       a2.x + a0.z - o.xz,       a2.y + a1.z - o.yz};
   return d;
 }
 
 // eight lanes: a generator (KERNELS section 6)
 template <class T> struct Eight {
   T x[8];
-  DAL_INLINE void read(const T* p) { for (int l = 0; l < 8; ++l) x[l] = p[l]; }
-  DAL_INLINE void write(T* p) const { for (int l = 0; l < 8; ++l) p[l] = x[l]; }
-  DAL_INLINE void add(const T a, const Eight& o) { for (int l = 0; l < 8; ++l) x[l] += a * o.x[l]; }
+  DAL_INLINE void read(const T* p) {
+    for (int l = 0; l < 8; ++l) x[l] = p[l];
+  }
+  DAL_INLINE void write(T* p) const {
+    for (int l = 0; l < 8; ++l) p[l] = x[l];
+  }
+  DAL_INLINE void add(const T a, const Eight& o) {
+    for (int l = 0; l < 8; ++l) x[l] += a * o.x[l];
+  }
   DAL_INLINE T dot(const Eight& o) const {
     T s = x[0] * o.x[0];
     for (int l = 1; l < 8; ++l) s += x[l] * o.x[l];
@@ -110,10 +152,18 @@ template <class T> struct Eight {
 template <> struct Eight<double> {
   static constexpr int n = 8 / kWidth;
   Vec x[n];
-  DAL_INLINE void read(const double* p) { for (int i = 0; i < n; ++i) x[i] = load(p + i * kWidth); }
-  DAL_INLINE void write(double* p) const { for (int i = 0; i < n; ++i) store(p + i * kWidth, x[i]); }
-  DAL_INLINE void add(double a, const Eight& o) { for (int i = 0; i < n; ++i) x[i] += splat(a) * o.x[i]; }
-  DAL_INLINE void add(double a, const double* p) { for (int i = 0; i < n; ++i) x[i] += splat(a) * load(p + i * kWidth); }
+  DAL_INLINE void read(const double* p) {
+    for (int i = 0; i < n; ++i) x[i] = load(p + i * kWidth);
+  }
+  DAL_INLINE void write(double* p) const {
+    for (int i = 0; i < n; ++i) store(p + i * kWidth, x[i]);
+  }
+  DAL_INLINE void add(double a, const Eight& o) {
+    for (int i = 0; i < n; ++i) x[i] += splat(a) * o.x[i];
+  }
+  DAL_INLINE void add(double a, const double* p) {
+    for (int i = 0; i < n; ++i) x[i] += splat(a) * load(p + i * kWidth);
+  }
   DAL_INLINE Eight combine(double a, double b, const Eight& o) const {
     Eight y;
     for (int i = 0; i < n; ++i) y.x[i] = splat(a) * x[i] + splat(b) * o.x[i];

@@ -16,12 +16,16 @@ namespace dalembert {
 namespace nb = nanobind;
 
 inline bool interrupted() {  // with the GIL held
-  if (PyErr_CheckSignals() != 0) { PyErr_Clear(); return true; }
+  if (PyErr_CheckSignals() != 0) {
+    PyErr_Clear();
+    return true;
+  }
   return false;
 }
 
-// body(i) for i in [0, n), on threads, while this thread watches for Ctrl-C, which sets `stop`: no further i is begun then, and a body may look at it.
-// Fewer threads where no more can be started; what a body throws comes out here. Called with the GIL held, which the bodies do not have.
+// body(i) for i in [0, n), on threads, while this thread watches for Ctrl-C, which sets `stop`: no further i is begun
+// then, and a body may look at it. Fewer threads where no more can be started; what a body throws comes out here.
+// Called with the GIL held, which the bodies do not have.
 template <class F> void watched(int n, int threads, volatile bool& stop, F body) {
   std::atomic<int> next{0}, running{0};
   std::exception_ptr error;
@@ -48,7 +52,10 @@ template <class F> void watched(int n, int threads, volatile bool& stop, F body)
       break;
     }
   }
-  if (crew.empty()) { ++running; work(); }
+  if (crew.empty()) {
+    ++running;
+    work();
+  }
   for (int naps = 0; running > 0; ++naps) {
     std::this_thread::sleep_for(std::chrono::microseconds(naps < 50 ? 20 : 2000));
     if (naps % 50 == 49) {
@@ -57,13 +64,19 @@ template <class F> void watched(int n, int threads, volatile bool& stop, F body)
     }
   }
   for (auto& t : crew) t.join();
-  if (error) { nb::gil_scoped_acquire gil; std::rethrow_exception(error); }
+  if (error) {
+    nb::gil_scoped_acquire gil;
+    std::rethrow_exception(error);
+  }
 }
 
 // body(first, last) over equal shares of [0, n) on threads
 template <class F> void parallel(int n, int threads, F body) {
   threads = std::max(1, std::min(threads, n));
-  if (threads == 1) { body(0, n, 0); return; }
+  if (threads == 1) {
+    body(0, n, 0);
+    return;
+  }
   std::vector<std::thread> crew;
   std::exception_ptr error;
   std::mutex mutex;
@@ -76,7 +89,9 @@ template <class F> void parallel(int n, int threads, F body) {
     }
   };
   for (int t = 1; t < threads; ++t) {
-    try { crew.emplace_back(share, t); } catch (const std::system_error&) { share(t); }
+    try {
+      crew.emplace_back(share, t);
+    } catch (const std::system_error&) { share(t); }
   }
   share(0);
   for (auto& t : crew) t.join();

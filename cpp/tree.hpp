@@ -5,20 +5,26 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-// Reference point near the mechanism: an affine function of the base's sliding joints at q, constant during a step (KERNELS 15.1)
+// Reference point near the mechanism: an affine function of the base's sliding joints at q, constant during a step
+// (KERNELS 15.1)
+//
+// reads q (nq); writes kin.reference
 template <class T> DAL_INLINE void set_reference(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
   w.kin.reference = vec3<T>(M.ref0);
   for (size_t i = 0; i < M.ref_q.size(); ++i) w.kin.reference += vec3<T>(M.ref_axis.data() + 3 * i) * q[M.ref_q[i]];
 }
 
+// reads kin.reference; writes P at pose 0
 template <class T> DAL_INLINE void place_root(const Work<T>& w, const Poses<T>& P) {
   const double* g = w.M->Rg;
   for (int k = 0; k < 3; ++k) P.R[0].c[k] = vec3<T>(g + 3 * k);
   P.p[0] = -mul(P.R[0], w.kin.reference);
 }
 
-template <class T> DAL_INLINE void place_joint(const Joint& J, int pose, const T& q, const T& s, const T& c, const Poses<T>& P, int parent_rot) {
+template <class T>
+DAL_INLINE void place_joint(const Joint& J, int pose, const T& q, const T& s, const T& c, const Poses<T>& P,
+                            int parent_rot) {
   const M3<T>& Rp = P.R[parent_rot];
   V3<T> p = P.p[J.parent];
   if (J.shifted) p += mul(Rp, vec3<T>(J.p0));
@@ -47,9 +53,13 @@ template <class T> DAL_INLINE void place_joint(const Joint& J, int pose, const T
   P.p[pose] = p;
 }
 
-template <class T> DAL_INLINE int parent_rot(const ModelData& M, const Joint& J) { return J.parent == 0 ? 0 : M.joints[J.parent - 1].rot; }
+template <class T> DAL_INLINE int parent_rot(const ModelData& M, const Joint& J) {
+  return J.parent == 0 ? 0 : M.joints[J.parent - 1].rot;
+}
 
 // poses of every joint at q
+//
+// reads q (nq), kin.reference; writes P, and kin.angle, sine, cosine
 template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
   const ModelData& M = *w.M;
   place_root(w, P);
@@ -64,6 +74,8 @@ template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
 }
 
 // poses of the joints that constraints see
+//
+// reads q (nq), kin.reference; writes P, and kin.angle, sine, cosine
 template <class T> void constraint_poses(Work<T>& w, const T* q, const Poses<T>& P) {
   const ModelData& M = *w.M;
   place_root(w, P);

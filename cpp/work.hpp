@@ -1,5 +1,6 @@
-// Work<T>: all scratch of one thread, carved from one block at construction; a step allocates nothing. Its parts are named after what they hold; a kernel
-// says above itself which of them it reads and which it writes. Letters are those of docs/kernels.md, where they are defined.
+// Work<T>: all scratch of one thread, carved from one block at construction; a step allocates nothing. Its parts are
+// named after what they hold; a kernel says above itself which of them it reads and which it writes. Letters are those
+// of docs/kernels.md, where they are defined.
 #pragma once
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +14,8 @@ namespace DALEMBERT_ARCH {
 
 constexpr int kPad = 8;  // rows are padded to this many entries
 inline int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
-// columns of the one-step matrices come in whole tiles of products; the row stride avoids powers of two, which would map rows onto the same cache lines
+// columns of the one-step matrices come in whole tiles of products; the row stride avoids powers of two, which would
+// map rows onto the same cache lines
 constexpr int kTile = kWidth > 4 ? 2 * kWidth : 8;
 inline int whole_tiles(int n) { return (n + kTile - 1) / kTile * kTile; }
 inline int row_stride(int n) { return whole_tiles(n) % 32 ? whole_tiles(n) : whole_tiles(n) + kTile; }
@@ -31,37 +33,38 @@ template <class T> struct Hessian {
 
 // ---- where the mechanism is
 template <class T> struct Kinematics {
-  T *q, *v;                   // configuration (nq) and velocity (nv) at which L and the forces are evaluated
-  V3<T> reference;            // reference point, world axes
-  T *angle, *sine, *cosine;   // of the revolute joints
-  Poses<T> mid, start, end;   // at q; at q_k and q_k+1 (only the joints that constraints see)
+  T *q, *v;                  // configuration (nq) and velocity (nv) at which L and the forces are evaluated
+  V3<T> reference;           // reference point, world axes
+  T *angle, *sine, *cosine;  // of the revolute joints
+  Poses<T> mid, start, end;  // at q; at q_k and q_k+1 (only the joints that constraints see)
 };
 template <class T> struct Twists {
-  V6<T> *S, *V, *B;           // joint twists, body velocities (by pose index), S' = V_parent x S (2.1)
+  V6<T>*S, *V, *B;  // joint twists, body velocities (by pose index), S' = V_parent x S (2.1)
 };
 template <class T> struct Composites {
-  V6<T>* H;                   // momentum, by node (3.1)
-  V3<T>* c;                   // first moment
-  Inertia<T>* IC;             // inertia (4.1)
-  Inertia<T>* body;           // of each body alone, for third derivatives
+  V6<T>* H;          // momentum, by node (3.1)
+  V3<T>* c;          // first moment
+  Inertia<T>* IC;    // inertia (4.1)
+  Inertia<T>* body;  // of each body alone, for third derivatives
   V6<T>* body_momentum;
-  T* side;                    // S, B, H, IC of the massive joints, 28 entries each (side.hpp)
+  T* side;  // S, B, H, IC of the massive joints, 28 entries each (side.hpp)
 };
 
 // ---- derivatives of L and the forces
 template <class T> struct FirstDerivatives {
-  T *Lq, *Lv, *F;             // nv each
-  T potential;                // of the elements, at q
+  T *Lq, *Lv, *F;  // nv each
+  T potential;     // of the elements, at q
 };
 template <class T> struct Generators {
-  T *P1, *P2, *Q1, *Q2;       // 8 entries each, side by side (6.1)
-  T *P1j, *P2j, *Q1j, *Q2j;   // the same joint after joint: for the O(n) elimination, and where the scalar fills a register
-  T* row;                     // rows of two joints
-  T* mixed;                   // nm (and 3 zero rows) x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
+  T *P1, *P2, *Q1, *Q2;      // 8 entries each, side by side (6.1)
+  T *P1j, *P2j, *Q1j, *Q2j;  // the same joint after joint: for the O(n) elimination, and where the scalar fills a
+                             // register
+  T* row;                    // rows of two joints
+  T* mixed;  // nm (and 3 zero rows) x nm: second derivatives by slot 1 of an ancestor, slot 2 of a joint
 };
 template <class T> struct AlongDirection {
-  T *dq, *dv;                 // the direction (nv)
-  Padded6<T> *eta, *xi;       // twists of the variation (7.1), (7.2)
+  T *dq, *dv;           // the direction (nv)
+  Padded6<T>*eta, *xi;  // twists of the variation (7.1), (7.2)
   V6<T>* dH;
   Inertia<T>* dIC;
   T *dP1, *dP2, *dQ1, *dQ2;
@@ -69,11 +72,11 @@ template <class T> struct AlongDirection {
 
 // ---- linear algebra
 template <class T> struct NewtonMatrix {
-  T *lower, *upper;           // packed rows along the elimination tree (9.2)
-  T* inverse_pivot;           // nd
+  T *lower, *upper;                      // packed rows along the elimination tree (9.2)
+  T* inverse_pivot;                      // nd
   T *Phi, *phi, *U, *W, *inverse_D, *z;  // O(n) elimination (10.1)
-  T* diagonal;                // what elements add there
-  bool use_packed = false;    // linearization needs the packed matrix even when steps use the O(n) elimination
+  T* diagonal;                           // what elements add there
+  bool use_packed = false;  // linearization needs the packed matrix even when steps use the O(n) elimination
 };
 template <class T> struct RowLists {  // sums of rows (solver.hpp, Lists)
   T* coefficient;
@@ -83,49 +86,49 @@ template <class T> struct RowLists {  // sums of rows (solver.hpp, Lists)
 
 // ---- elements, in their local variables
 template <class T> struct ElementScratch {
-  T *gradient, *hessian, *third;         // what an element returns: n, n x n, n x n
-  V3<T> *d_i, *d_ij;                     // derivatives of the vector between two sites (8.1)
-  V3<T> *dd_i, *dd_ij;                   // the same along a direction
-  V3<T> *axis, *turn, *d_axis;           // axes of the local variables, turns and changes of axes along a direction (8.2)
-  V3<T> *vec_a, *vec_b;
-  T *a, *b, *c, *d;                      // small vectors
-  T* by_input;                           // derivatives of a wrench by its inputs, n x 6
-  T** rows;                              // rows of a matrix, by local variable
-  T* by_component;                       // d_k, d_k' of a pair of sites by component, and two rows
-  int stride = 0;                        // of these
+  T *gradient, *hessian, *third;  // what an element returns: n, n x n, n x n
+  V3<T>*d_i, *d_ij;               // derivatives of the vector between two sites (8.1)
+  V3<T>*dd_i, *dd_ij;             // the same along a direction
+  V3<T>*axis, *turn, *d_axis;     // axes of the local variables, turns and changes of axes along a direction (8.2)
+  V3<T>*vec_a, *vec_b;
+  T *a, *b, *c, *d;  // small vectors
+  T* by_input;       // derivatives of a wrench by its inputs, n x 6
+  T** rows;          // rows of a matrix, by local variable
+  T* by_component;   // d_k, d_k' of a pair of sites by component, and two rows
+  int stride = 0;    // of these
   T *tape_work, *tape_in, *tape_out;
-  T* force_second;                       // second derivatives of one force
+  T* force_second;  // second derivatives of one force
 };
 
 // ---- the step
 template <class T> struct ConstraintRows {
-  T *h, *size;                           // values, and what they are judged against (nc)
-  T *C0, *C1;                            // Dh at q_k and q_k+1 (nc x nv)
-  T *lam, *lam_kept, *dlam;              // multipliers, kept ones, Newton's change
-  T *X, *schur;                          // N^-1 C0^T (nd x (nc + 1)), C1 N^-1 C0^T (nc x nc)
-  double* dense;                         // small dense systems
+  T *h, *size;               // values, and what they are judged against (nc)
+  T *C0, *C1;                // Dh at q_k and q_k+1 (nc x nv)
+  T *lam, *lam_kept, *dlam;  // multipliers, kept ones, Newton's change
+  T *X, *schur;              // N^-1 C0^T (nd x (nc + 1)), C1 N^-1 C0^T (nc x nc)
+  double* dense;             // small dense systems
 };
 template <class T> struct StepState {
-  T *x, *y;                              // q_k, q_k+1 (nq)
-  T *p, *p_next, *u;                     // p_k, p_k+1 (nd), inputs
-  T *r;                                  // residual (nd)
-  T *dy, *y_kept;                        // Newton's change (nd), kept configuration
-  T *moved;                              // displacement of a step, or a trial of Newton's change (nv)
-  T *prescribed;                         // values at the end of the step (kinematic coordinates)
-  T floor;                               // rounding floor of the residual: what one unit in the last place of q_k+1 changes
-  T relative;                            // with StepOptions::stop: the error in units of the relative tolerance
-  double* kkt;                           // plain dense fallback
+  T *x, *y;           // q_k, q_k+1 (nq)
+  T *p, *p_next, *u;  // p_k, p_k+1 (nd), inputs
+  T* r;               // residual (nd)
+  T *dy, *y_kept;     // Newton's change (nd), kept configuration
+  T* moved;           // displacement of a step, or a trial of Newton's change (nv)
+  T* prescribed;      // values at the end of the step (kinematic coordinates)
+  T floor;            // rounding floor of the residual: what one unit in the last place of q_k+1 changes
+  T relative;         // with StepOptions::stop: the error in units of the relative tolerance
+  double* kkt;        // plain dense fallback
 };
 
 // ---- derivatives of the step (allocated only when asked for); w = (q_k, p_k, u_k, rho_k+1)
 template <class T> struct Linearization {
-  Hessian<T> E, E3;                      // dt times the second derivatives of Ld; third derivatives along a direction
-  T *Fq, *Fv, *Fu;                       // of the forces: nd x nv, nd x nv, nd x nu
-  T *Z, *P, *L;                          // d q_k+1/dw, d p_k+1/dw (nd rows), d lambda/dw (nc rows); row stride Work::stride()
-  T* Rt;                                 // nv x nd: see first_order()
-  T *mu, *nu;                            // adjoint of the momentum balance and of the constraints (11.3)
-  T *T_, *S;                             // nv x nw and nw x nw
-  T *Hu, *Huu;                           // second derivatives of the forces: (2 nv) x nu and nu x nu
+  Hessian<T> E, E3;  // dt times the second derivatives of Ld; third derivatives along a direction
+  T *Fq, *Fv, *Fu;   // of the forces: nd x nv, nd x nv, nd x nu
+  T *Z, *P, *L;      // d q_k+1/dw, d p_k+1/dw (nd rows), d lambda/dw (nc rows); row stride Work::stride()
+  T* Rt;             // nv x nd: see first_order()
+  T *mu, *nu;        // adjoint of the momentum balance and of the constraints (11.3)
+  T *T_, *S;         // nv x nw and nw x nw
+  T *Hu, *Huu;       // second derivatives of the forces: (2 nv) x nu and nu x nu
   T *g, *tmp, *rhs;
 };
 
@@ -145,9 +148,14 @@ template <class T> struct Work {
   Linearization<T> lin;
 
   int nw = 0;
-  // columns of the one-step matrices: w (and dt), padding, then X = N^-1 C0^T from x_column on; `stride` is their row stride
-  int x_column(bool with_dt = false) const { return std::is_same_v<T, double> ? whole_tiles(nw + with_dt) : nw + with_dt; }
-  int stride(bool with_dt = false) const { return std::is_same_v<T, double> ? row_stride(x_column(with_dt) + M->nc) : nw + with_dt + M->nc; }
+  // columns of the one-step matrices: w (and dt), padding, then X = N^-1 C0^T from x_column on; `stride` is their row
+  // stride
+  int x_column(bool with_dt = false) const {
+    return std::is_same_v<T, double> ? whole_tiles(nw + with_dt) : nw + with_dt;
+  }
+  int stride(bool with_dt = false) const {
+    return std::is_same_v<T, double> ? row_stride(x_column(with_dt) + M->nc) : nw + with_dt + M->nc;
+  }
 
   Work() = default;
   Work(const Work&) = delete;
@@ -180,65 +188,131 @@ template <class T> struct Work {
       ptr = base ? reinterpret_cast<E*>(base + at) : nullptr;
       at += (count + 1) * sizeof(E);
     };
-    const size_t nq = m.nq, nv = m.nv, nd = m.nd, nc = m.nc, nu = m.nu, np = m.nj + 1, nm = m.nm, nn = m.nn, ml = m.max_local;
+    const size_t nq = m.nq, nv = m.nv, nd = m.nd, nc = m.nc, nu = m.nu, np = m.nj + 1, nm = m.nm, nn = m.nn,
+                 ml = m.max_local;
     nw = m.nv + m.nd + m.nu + m.nk;
     const size_t ncol = 2 * m.nv + m.nu + m.nk;  // columns of the continuous linearization, the wider one
     const size_t lane = padded(m.nm + 1);
 
-    take(kin.q, nq); take(kin.v, nv);
-    take(kin.angle, np + kPad); take(kin.sine, np + kPad); take(kin.cosine, np + kPad);
-    for (Poses<T>* P : {&kin.mid, &kin.start, &kin.end}) { take(P->R, np); take(P->p, np); take(P->a, np); }
-    take(twists.S, nm + kPad); take(twists.V, nm + 1); take(twists.B, nm + kPad);
-    take(comp.H, nn); take(comp.c, nn); take(comp.IC, nn);
-    take(comp.body, nn); take(comp.body_momentum, nn);
-    take(first.Lq, nv); take(first.Lv, nv); take(first.F, nv);
+    take(kin.q, nq);
+    take(kin.v, nv);
+    take(kin.angle, np + kPad);
+    take(kin.sine, np + kPad);
+    take(kin.cosine, np + kPad);
+    for (Poses<T>* P : {&kin.mid, &kin.start, &kin.end}) {
+      take(P->R, np);
+      take(P->p, np);
+      take(P->a, np);
+    }
+    take(twists.S, nm + kPad);
+    take(twists.V, nm + 1);
+    take(twists.B, nm + kPad);
+    take(comp.H, nn);
+    take(comp.c, nn);
+    take(comp.IC, nn);
+    take(comp.body, nn);
+    take(comp.body_momentum, nn);
+    take(first.Lq, nv);
+    take(first.Lv, nv);
+    take(first.F, nv);
 
     for (T** g : {&gen.P1, &gen.P2, &gen.Q1, &gen.Q2}) take(*g, 8 * lane);
-    gen.P1j = gen.P1; gen.P2j = gen.P2; gen.Q1j = gen.Q1; gen.Q2j = gen.Q2;
+    gen.P1j = gen.P1;
+    gen.P2j = gen.P2;
+    gen.Q1j = gen.Q1;
+    gen.Q2j = gen.Q2;
     if (Side<T>::n > 1) {
       take(comp.side, 28 * lane);
-      if (m.chain_solver) for (T** g : {&gen.P1j, &gen.P2j, &gen.Q1j, &gen.Q2j}) take(*g, 8 * nm);
+      if (m.chain_solver)
+        for (T** g : {&gen.P1j, &gen.P2j, &gen.Q1j, &gen.Q2j}) take(*g, 8 * nm);
     }
     take(gen.row, 8 * lane);
 
-    take(newton.lower, m.packed + kPad); take(newton.upper, m.packed + kPad); take(newton.inverse_pivot, nd);
+    take(newton.lower, m.packed + kPad);
+    take(newton.upper, m.packed + kPad);
+    take(newton.inverse_pivot, nd);
     if (m.chain_solver) {
-      take(newton.Phi, 128 * (m.phi_slots + 1)); take(newton.phi, 8 * (nm + 1));
-      take(newton.U, 8 * nm); take(newton.W, 8 * nm); take(newton.inverse_D, nm); take(newton.z, nm);
+      take(newton.Phi, 128 * (m.phi_slots + 1));
+      take(newton.phi, 8 * (nm + 1));
+      take(newton.U, 8 * nm);
+      take(newton.W, 8 * nm);
+      take(newton.inverse_D, nm);
+      take(newton.z, nm);
     }
     take(newton.diagonal, nd);
     const size_t entries = 2 * (m.elim_path.size() + nd) + (nc + 1) * (nv + nc);
-    take(lists.coefficient, entries); take(lists.source, entries); take(lists.count, 2 * nv + nc);
+    take(lists.coefficient, entries);
+    take(lists.source, entries);
+    take(lists.count, 2 * nv + nc);
 
-    for (V3<T>** g : {&local.d_i, &local.dd_i, &local.axis, &local.turn, &local.d_axis, &local.vec_a, &local.vec_b}) take(*g, ml + 1);
+    for (V3<T>** g : {&local.d_i, &local.dd_i, &local.axis, &local.turn, &local.d_axis, &local.vec_a, &local.vec_b})
+      take(*g, ml + 1);
     local.stride = padded(m.max_local + 1);
-    take(local.by_component, 8 * local.stride); take(local.rows, ml); take(local.by_input, 6 * ml);
-    take(local.d_ij, ml * ml); take(local.dd_ij, ml * ml);
+    take(local.by_component, 8 * local.stride);
+    take(local.rows, ml);
+    take(local.by_input, 6 * ml);
+    take(local.d_ij, ml * ml);
+    take(local.dd_ij, ml * ml);
     for (T** g : {&local.gradient, &local.a, &local.b, &local.c, &local.d}) take(*g, 3 * ml + 8 + nu);
-    take(local.hessian, (2 * ml + nu + 2) * (2 * ml + nu + 2)); take(local.third, (2 * ml + nu + 2) * (2 * ml + nu + 2));
-    take(local.tape_work, m.max_tape_work); take(local.tape_in, m.max_tape_io); take(local.tape_out, m.max_tape_io);
+    take(local.hessian, (2 * ml + nu + 2) * (2 * ml + nu + 2));
+    take(local.third, (2 * ml + nu + 2) * (2 * ml + nu + 2));
+    take(local.tape_work, m.max_tape_work);
+    take(local.tape_in, m.max_tape_io);
+    take(local.tape_out, m.max_tape_io);
 
-    take(con.h, nc); take(con.size, nc); take(con.C0, nc * nv); take(con.C1, nc * nv); take(con.schur, nc * nc);
-    take(con.X, nd * row_stride(nc + 1)); take(con.lam, nc); take(con.lam_kept, nc); take(con.dlam, nc);
+    take(con.h, nc);
+    take(con.size, nc);
+    take(con.C0, nc * nv);
+    take(con.C1, nc * nv);
+    take(con.schur, nc * nc);
+    take(con.X, nd * row_stride(nc + 1));
+    take(con.lam, nc);
+    take(con.lam_kept, nc);
+    take(con.dlam, nc);
     take(con.dense, 3 * nc * nc + 4 * nc + nc * (large ? ncol + kPad : 2));
 
-    take(step.x, nq); take(step.y, nq); take(step.y_kept, nq); take(step.prescribed, nq);
-    take(step.p, nd); take(step.p_next, nd); take(step.u, nu); take(step.r, nd); take(step.dy, nd); take(step.moved, nv);
+    take(step.x, nq);
+    take(step.y, nq);
+    take(step.y_kept, nq);
+    take(step.prescribed, nq);
+    take(step.p, nd);
+    take(step.p_next, nd);
+    take(step.u, nu);
+    take(step.r, nd);
+    take(step.dy, nd);
+    take(step.moved, nv);
     take(step.kkt, (nd + nc) * (nd + nc + 2));
     if (!large) return at + 64;
 
-    for (Hessian<T>* e : {&lin.E, &lin.E3}) { take(e->h11, nv * nv); take(e->h12, nv * nv); take(e->h22, nv * nv); }
-    take(lin.Fq, nd * nv); take(lin.Fv, nd * nv); take(lin.Fu, nd * nu);
-    take(along.dq, nv); take(along.dv, nv);
-    take(along.eta, nm + 1); take(along.xi, nm + 1);
-    take(along.dH, nn); take(along.dIC, nn);
+    for (Hessian<T>* e : {&lin.E, &lin.E3}) {
+      take(e->h11, nv * nv);
+      take(e->h12, nv * nv);
+      take(e->h22, nv * nv);
+    }
+    take(lin.Fq, nd * nv);
+    take(lin.Fv, nd * nv);
+    take(lin.Fu, nd * nu);
+    take(along.dq, nv);
+    take(along.dv, nv);
+    take(along.eta, nm + 1);
+    take(along.xi, nm + 1);
+    take(along.dH, nn);
+    take(along.dIC, nn);
     for (T** g : {&along.dP1, &along.dP2, &along.dQ1, &along.dQ2}) take(*g, 8 * lane);
     const size_t wide = row_stride(whole_tiles(ncol + 1) + nc);
-    take(lin.Z, nd * wide + kTile); take(lin.P, nd * (wide + 32) + 512); take(lin.Rt, nv * padded(m.nd));
-    take(lin.L, (nc + 1) * wide); take(lin.rhs, nd * wide);
-    take(lin.mu, nv); take(lin.nu, nc); take(lin.g, nv); take(lin.tmp, nv * 4 + wide + nu);
-    take(lin.Hu, 2 * nv * nu); take(lin.Huu, nu * nu);
-    take(lin.T_, nv * wide); take(lin.S, size_t(nw + 2 * kTile) * wide);
+    take(lin.Z, nd * wide + kTile);
+    take(lin.P, nd * (wide + 32) + 512);
+    take(lin.Rt, nv * padded(m.nd));
+    take(lin.L, (nc + 1) * wide);
+    take(lin.rhs, nd * wide);
+    take(lin.mu, nv);
+    take(lin.nu, nc);
+    take(lin.g, nv);
+    take(lin.tmp, nv * 4 + wide + nu);
+    take(lin.Hu, 2 * nv * nu);
+    take(lin.Huu, nu * nu);
+    take(lin.T_, nv * wide);
+    take(lin.S, size_t(nw + 2 * kTile) * wide);
     if (std::is_same_v<T, double> && m.in_order) take(gen.mixed, (nm + 3) * padded(m.nm));
     take(local.force_second, 3 * ml * ml + 12 * ml + 36 + 2 * ml * nu + nu * nu);
     return at + 64;

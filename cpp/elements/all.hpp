@@ -2,8 +2,8 @@
 //
 // An element is one file here (named like its kind) and one class in src/dalembert/model/elements. Its file defines
 // a struct named like its kind, with static functions on its local variables (Element::n of them, see model.hpp)
-// that leave what they compute in the scratch of w: gradient w.local.gradient (n), Hessian w.local.hessian (n x n), third derivative along
-// delta w.local.third (n x n). By family:
+// that leave what they compute in the scratch of w: gradient w.local.gradient (n), Hessian w.local.hessian (n x n),
+// third derivative along delta w.local.third (n x n). By family:
 //
 //   potential:  T value(w, e, q, P, order, delta)        V, and its derivatives up to `order` (0 is as 1)
 //   force:      void value(w, e, q, v, P, order, out)    F, and with order 1 its first derivatives: LocalForce
@@ -46,15 +46,16 @@ enum class ElementKind : int {
 namespace DALEMBERT_ARCH {
 
 // Each calls f with the struct of the element's kind: a switch that inlines. Kinds are checked when a model is read.
-#define DALEMBERT_X(name) case ElementKind::name: return f(name{});
+#define DALEMBERT_X(name) \
+  case ElementKind::name: return f(name{});
 template <class F> DAL_INLINE auto as_potential(const Element& e, F f) {
-  switch (e.kind) { DALEMBERT_POTENTIALS(DALEMBERT_X) default: __builtin_unreachable(); }
+  switch (e.kind) { DALEMBERT_POTENTIALS(DALEMBERT_X) default : __builtin_unreachable(); }
 }
 template <class F> DAL_INLINE auto as_force(const Element& e, F f) {
-  switch (e.kind) { DALEMBERT_FORCES(DALEMBERT_X) default: __builtin_unreachable(); }
+  switch (e.kind) { DALEMBERT_FORCES(DALEMBERT_X) default : __builtin_unreachable(); }
 }
 template <class F> DAL_INLINE auto as_constraint(const Element& e, F f) {
-  switch (e.kind) { DALEMBERT_CONSTRAINTS(DALEMBERT_X) default: __builtin_unreachable(); }
+  switch (e.kind) { DALEMBERT_CONSTRAINTS(DALEMBERT_X) default : __builtin_unreachable(); }
 }
 #undef DALEMBERT_X
 
@@ -76,7 +77,8 @@ void force_second(Work<T>& w, const Element& e, const T* q, const T* v, const Po
   as_force(e, [&](auto kind) { kind.second(w, e, q, v, P, mu, out); });
 }
 
-// order 1..3; results in w.local.gradient, w.local.hessian, w.local.third; returns h. `size` receives the magnitude against which |h| is judged.
+// order 1..3; results in w.local.gradient, w.local.hessian, w.local.third; returns h. `size` receives the magnitude
+// against which |h| is judged.
 template <class T>
 T constraint(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta, T* size) {
   return as_constraint(e, [&](auto kind) { return kind.value(w, e, q, P, order, delta, size); });

@@ -1,5 +1,6 @@
-// What most constraints share: their second and third derivatives pass through the local matrices w.local.hessian and w.local.third. A
-// constraint that can do better (Distance) or that has none (LinearRelation) says so by members of the same name.
+// What most constraints share: their second and third derivatives pass through the local matrices w.local.hessian and
+// w.local.third. A constraint that can do better (Distance) or that has none (LinearRelation) says so by members of the
+// same name.
 #pragma once
 #include "../work.hpp"
 

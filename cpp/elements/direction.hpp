@@ -25,7 +25,8 @@ struct Direction : LocalConstraint<Direction> {
       for (int i = 0; i < n; ++i)
         for (int k = i; k < n; ++k) {
           V3<T> nik = anc[i * n + k] && (flag[k] & 4) ? cross(w.local.axis[i], ni[k]) : zero3<T>();
-          T x = dot(nik, d) + dot(ni[i], w.local.d_i[k]) + dot(ni[k], w.local.d_i[i]) + dot(nv, w.local.d_ij[i * n + k]);
+          T x = dot(nik, d) + dot(ni[i], w.local.d_i[k]) + dot(ni[k], w.local.d_i[i]) +
+                dot(nv, w.local.d_ij[i * n + k]);
           w.local.hessian[i * n + k] = x;
           w.local.hessian[k * n + i] = x;
         }
@@ -35,7 +36,8 @@ struct Direction : LocalConstraint<Direction> {
       V3<T> dd = site_third(w, e, delta);
       V3<T> dnv = zero3<T>();
       for (int i = 0; i < n; ++i) dnv += ni[i] * delta[i];
-      for (int i = 0; i < n; ++i) dn[i] = flag[i] & 4 ? cross(w.local.d_axis[i], nv) + cross(w.local.axis[i], dnv) : zero3<T>();
+      for (int i = 0; i < n; ++i)
+        dn[i] = flag[i] & 4 ? cross(w.local.d_axis[i], nv) + cross(w.local.axis[i], dnv) : zero3<T>();
       for (int i = 0; i < n; ++i)
         for (int k = i; k < n; ++k) {
           V3<T> nik = zero3<T>(), dnik = zero3<T>();
@@ -43,8 +45,9 @@ struct Direction : LocalConstraint<Direction> {
             nik = cross(w.local.axis[i], ni[k]);
             dnik = cross(w.local.d_axis[i], ni[k]) + cross(w.local.axis[i], dn[k]);
           }
-          T x = dot(dnik, d) + dot(nik, dd) + dot(dn[i], w.local.d_i[k]) + dot(ni[i], w.local.dd_i[k]) + dot(dn[k], w.local.d_i[i]) +
-                dot(ni[k], w.local.dd_i[i]) + dot(dnv, w.local.d_ij[i * n + k]) + dot(nv, w.local.dd_ij[i * n + k]);
+          T x = dot(dnik, d) + dot(nik, dd) + dot(dn[i], w.local.d_i[k]) + dot(ni[i], w.local.dd_i[k]) +
+                dot(dn[k], w.local.d_i[i]) + dot(ni[k], w.local.dd_i[i]) + dot(dnv, w.local.d_ij[i * n + k]) +
+                dot(nv, w.local.dd_ij[i * n + k]);
           w.local.third[i * n + k] = x;
           w.local.third[k * n + i] = x;
         }

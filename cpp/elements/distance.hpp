@@ -20,7 +20,8 @@ struct Distance : LocalConstraint<Distance> {
     if (e.length_var >= 0) {
       L = q[w.M->local_q[e.vars + m]];
       w.local.gradient[m] = T(-2.0) * L;
-      for (int i = 0; order >= 2 && i < n; ++i) w.local.hessian[i * n + m] = w.local.hessian[m * n + i] = T(i < m ? 0.0 : -2.0);
+      for (int i = 0; order >= 2 && i < n; ++i)
+        w.local.hessian[i * n + m] = w.local.hessian[m * n + i] = T(i < m ? 0.0 : -2.0);
       for (int i = 0; order >= 3 && i < n; ++i) w.local.third[i * n + m] = w.local.third[m * n + i] = T(0.0);
     }
     *size = T(2.0) * s + L * L;
@@ -40,7 +41,8 @@ struct Distance : LocalConstraint<Distance> {
     V3<T> dd = square_third(w, e, d, delta, [&](int i, int k, T x) { add(i, k, T(2.0) * x); });
     if (!row) return;
     const int* lv = w.M->local_v.data() + e.vars;
-    for (int i = 0, m = moving(e); i < m; ++i) row[lv[i]] += T(2.0) * (dot(dd, w.local.d_i[i]) + dot(d, w.local.dd_i[i]));
+    for (int i = 0, m = moving(e); i < m; ++i)
+      row[lv[i]] += T(2.0) * (dot(dd, w.local.d_i[i]) + dot(d, w.local.dd_i[i]));
     if (e.length_var >= 0) row[lv[e.n - 1]] += T(-2.0) * delta[e.n - 1];
   }
 };

@@ -46,7 +46,10 @@ struct LinearDamper {
     const int* lv = w.M->local_v.data() + e.vars;
     int n = e.n;
     T *mu = w.local.c, *vl = w.local.b;
-    for (int i = 0; i < n; ++i) { mu[i] = mu_all[lv[i]]; vl[i] = v[lv[i]]; }
+    for (int i = 0; i < n; ++i) {
+      mu[i] = mu_all[lv[i]];
+      vl[i] = v[lv[i]];
+    }
     T c = T(e.par[0]);
     distance(w, e, P, 3, vl);  // w.local.third = A_qq
     for (int i = 0; i < n * n; ++i) out.vv[i] = w.local.third[i];
@@ -57,13 +60,17 @@ struct LinearDamper {
       A += w.local.gradient[i] * vl[i];
       B += w.local.gradient[i] * mu[i];
       T a = T(0.0), b = T(0.0);
-      for (int k = 0; k < n; ++k) { a += w.local.hessian[i * n + k] * vl[k]; b += w.local.hessian[i * n + k] * mu[k]; }
+      for (int k = 0; k < n; ++k) {
+        a += w.local.hessian[i * n + k] * vl[k];
+        b += w.local.hessian[i * n + k] * mu[k];
+      }
       Aq[i] = a;
       Bq[i] = b;
     }
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < n; ++k) {
-        out.qq[i * n + k] = -(c * (out.vv[i * n + k] * B + Aq[i] * Bq[k] + Bq[i] * Aq[k] + A * w.local.third[i * n + k]));
+        out.qq[i * n + k] = -(c *
+                              (out.vv[i * n + k] * B + Aq[i] * Bq[k] + Bq[i] * Aq[k] + A * w.local.third[i * n + k]));
         out.vq[i * n + k] = -(c * (w.local.hessian[i * n + k] * B + w.local.gradient[i] * Bq[k]));
       }
     for (int i = 0; i < n * n; ++i) out.vv[i] = T(0.0);

@@ -41,7 +41,8 @@ template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
   const unsigned char* anc = w.M->ancestry.data() + e.pair;
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i)
-    for (int k = i; k < m; ++k) w.local.d_ij[i * n + k] = anc[i * n + k] ? cross(w.local.axis[i], w.local.d_i[k]) : zero3<T>();
+    for (int k = i; k < m; ++k)
+      w.local.d_ij[i * n + k] = anc[i * n + k] ? cross(w.local.axis[i], w.local.d_i[k]) : zero3<T>();
 }
 
 // the nearest local variable above i, -1 if none
@@ -52,10 +53,12 @@ DAL_INLINE int local_parent(const unsigned char* anc, int n, int i) {
 }
 
 // true if local variable i turns its joint (sliding joints have no axis of rotation)
-DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) { return M.joints[M.local_joint[e.vars + i] - 1].turns(); }
+DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) {
+  return M.joints[M.local_joint[e.vars + i] - 1].turns();
+}
 
-// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.local.turn; dw_i = Om_i x w_i,
-// into w.local.d_axis
+// change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.local.turn; dw_i = Om_i x
+// w_i, into w.local.d_axis
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
   const unsigned char* anc = w.M->ancestry.data() + e.pair;
   int m = moving(e), n = e.n;
@@ -82,7 +85,9 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
   }
   for (int i = 0; i < m; ++i)
     for (int k = i; k < m; ++k)
-      w.local.dd_ij[i * n + k] = anc[i * n + k] ? cross(w.local.d_axis[i], w.local.d_i[k]) + cross(w.local.axis[i], w.local.dd_i[k]) : zero3<T>();
+      w.local.dd_ij[i * n + k] = anc[i * n + k] ? cross(w.local.d_axis[i], w.local.d_i[k]) +
+                                                      cross(w.local.axis[i], w.local.dd_i[k])
+                                                : zero3<T>();
   return dd;
 }
 
@@ -92,10 +97,15 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
 // component: w.local.by_component holds six arrays of w.local.stride entries.
 template <class T> DAL_INLINE void by_component(Work<T>& w, const V3<T>* d, int m, int first) {
   T *x = w.local.by_component + first * w.local.stride, *y = x + w.local.stride, *z = y + w.local.stride;
-  for (int k = 0; k < m; ++k) { x[k] = d[k].x; y[k] = d[k].y; z[k] = d[k].z; }
+  for (int k = 0; k < m; ++k) {
+    x[k] = d[k].x;
+    y[k] = d[k].y;
+    z[k] = d[k].z;
+  }
 }
 // out[k] (+)= e . d_k for k from .. m (rounded down and up to whole vectors)
-template <bool ADD, class T> DAL_INLINE void row_of_dots(const Work<T>& w, T* out, const V3<T>& e, int first, int from, int m) {
+template <bool ADD, class T>
+DAL_INLINE void row_of_dots(const Work<T>& w, T* out, const V3<T>& e, int first, int from, int m) {
   const T *x = w.local.by_component + first * w.local.stride, *y = x + w.local.stride, *z = y + w.local.stride;
   if constexpr (std::is_same_v<T, double>) {
     Vec ex = splat(e.x), ey = splat(e.y), ez = splat(e.z);
@@ -124,7 +134,8 @@ template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const E
   for (int i = 0; i < m; ++i) {
     const unsigned char* anc = w.M->ancestry.data() + e.pair + i * n;
     int run = below_in_row(anc, i, m);
-    row_of_dots<false>(w, above, turns(*w.M, e, i) ? w.local.d_i[i] + cross(d, w.local.axis[i]) : w.local.d_i[i], 0, i, m);
+    row_of_dots<false>(w, above, turns(*w.M, e, i) ? w.local.d_i[i] + cross(d, w.local.axis[i]) : w.local.d_i[i], 0, i,
+                       m);
     put(i, i, above[i]);
     for (int k = i + 1; k < run; ++k) put(i, k, above[k]);
     if (run == m) continue;
@@ -133,13 +144,17 @@ template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const E
   }
 }
 // put(i, k, s_ik along delta) for all i <= k; d_i' stays in w.local.dd_i; returns d'
-template <class T, class Put> DAL_INLINE V3<T> square_third(Work<T>& w, const Element& e, const V3<T>& d, const T* delta, Put put) {
+template <class T, class Put>
+DAL_INLINE V3<T> square_third(Work<T>& w, const Element& e, const V3<T>& d, const T* delta, Put put) {
   int m = moving(e), n = e.n;
   const unsigned char* anc = w.M->ancestry.data() + e.pair;
   T *above = w.local.by_component + 6 * w.local.stride, *other = above + w.local.stride;
   axes_along(w, e, delta);  // w.local.turn, w.local.d_axis
   V3<T> dd = zero3<T>();
-  for (int i = 0; i < m; ++i) { dd += w.local.d_i[i] * delta[i]; w.local.vec_a[i] = zero3<T>(); }
+  for (int i = 0; i < m; ++i) {
+    dd += w.local.d_i[i] * delta[i];
+    w.local.vec_a[i] = zero3<T>();
+  }
   for (int i = m - 1; i >= 0; --i) {  // w.local.vec_a: sum of d_k delta_k below i
     int up = local_parent(anc, n, i);
     if (up >= 0) w.local.vec_a[up] += w.local.vec_a[i] + w.local.d_i[i] * delta[i];
@@ -167,16 +182,20 @@ template <class T, class Put> DAL_INLINE V3<T> square_third(Work<T>& w, const El
   return dd;
 }
 // order 1: w.local.gradient = s_i; 2: w.local.hessian = s_ik; 3: w.local.third = s_ik along delta
-template <class T> DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
+template <class T>
+DAL_INLINE T half_square(Work<T>& w, const Element& e, const Poses<T>& P, int order, const T* delta) {
   int m = moving(e), n = e.n;
   V3<T> d = site_first(w, e, P);
   for (int i = 0; i < m; ++i) w.local.gradient[i] = dot(d, w.local.d_i[i]);
-  if (order >= 2) square_hessian(w, e, d, [&](int i, int k, T x) { w.local.hessian[i * n + k] = w.local.hessian[k * n + i] = x; });
-  if (order >= 3) square_third(w, e, d, delta, [&](int i, int k, T x) { w.local.third[i * n + k] = w.local.third[k * n + i] = x; });
+  if (order >= 2)
+    square_hessian(w, e, d, [&](int i, int k, T x) { w.local.hessian[i * n + k] = w.local.hessian[k * n + i] = x; });
+  if (order >= 3)
+    square_third(w, e, d, delta, [&](int i, int k, T x) { w.local.third[i * n + k] = w.local.third[k * n + i] = x; });
   return T(0.5) * dot(d, d);
 }
 
-// Turns derivatives of s into those of a function phi(s) with phi', phi'', phi''' (in place: w.local.gradient, w.local.hessian, w.local.third)
+// Turns derivatives of s into those of a function phi(s) with phi', phi'', phi''' (in place: w.local.gradient,
+// w.local.hessian, w.local.third)
 template <class T> DAL_INLINE void chain_rule(Work<T>& w, int m, int n, int order, T f1, T f2, T f3, const T* delta) {
   if (order >= 3) {
     T ds = T(0.0);
@@ -188,11 +207,15 @@ template <class T> DAL_INLINE void chain_rule(Work<T>& w, int m, int n, int orde
     }
     for (int i = 0; i < m; ++i)
       for (int k = 0; k < m; ++k)
-        w.local.third[i * n + k] = f3 * ds * w.local.gradient[i] * w.local.gradient[k] + f2 * (w.local.a[i] * w.local.gradient[k] + w.local.gradient[i] * w.local.a[k] + ds * w.local.hessian[i * n + k]) + f1 * w.local.third[i * n + k];
+        w.local.third[i * n + k] = f3 * ds * w.local.gradient[i] * w.local.gradient[k] +
+                                   f2 * (w.local.a[i] * w.local.gradient[k] + w.local.gradient[i] * w.local.a[k] +
+                                         ds * w.local.hessian[i * n + k]) +
+                                   f1 * w.local.third[i * n + k];
   }
   if (order >= 2)
     for (int i = 0; i < m; ++i)
-      for (int k = 0; k < m; ++k) w.local.hessian[i * n + k] = f2 * w.local.gradient[i] * w.local.gradient[k] + f1 * w.local.hessian[i * n + k];
+      for (int k = 0; k < m; ++k)
+        w.local.hessian[i * n + k] = f2 * w.local.gradient[i] * w.local.gradient[k] + f1 * w.local.hessian[i * n + k];
   for (int i = 0; i < m; ++i) w.local.gradient[i] = f1 * w.local.gradient[i];
 }
 

@@ -15,13 +15,15 @@ struct SiteField {
     if (order >= 2) {
       site_second(w, e);
       for (int i = 0; i < n; ++i)
-        for (int k = i; k < n; ++k) w.local.hessian[i * n + k] = w.local.hessian[k * n + i] = -dot(f, w.local.d_ij[i * n + k]);
+        for (int k = i; k < n; ++k)
+          w.local.hessian[i * n + k] = w.local.hessian[k * n + i] = -dot(f, w.local.d_ij[i * n + k]);
     }
     if (order >= 3) {
       axes_along(w, e, delta);
       site_third(w, e, delta);
       for (int i = 0; i < n; ++i)
-        for (int k = i; k < n; ++k) w.local.third[i * n + k] = w.local.third[k * n + i] = -dot(f, w.local.dd_ij[i * n + k]);
+        for (int k = i; k < n; ++k)
+          w.local.third[i * n + k] = w.local.third[k * n + i] = -dot(f, w.local.dd_ij[i * n + k]);
     }
     return -(dot(f, p) + dot(vec3<T>(e.par), w.kin.reference));
   }

@@ -12,7 +12,8 @@ DAL_INLINE void spline_at(const SplineTable& s, double x, double* out, double* a
     lo = 1;
     while (lo < hi) {
       int mid = (lo + hi + 1) / 2;
-      if (s.ends[mid] <= x) lo = mid; else hi = mid - 1;
+      if (s.ends[mid] <= x) lo = mid;
+      else hi = mid - 1;
     }
   }
   const double* c = s.c.data() + 6 * lo;

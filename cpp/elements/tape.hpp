@@ -6,12 +6,15 @@
 // array: w[out] = op(w[in1], w[in2]), except CONST: w[out] = constants[in1], INPUT: w[out] = x[in1] (flat index into
 // all inputs one after another) and OUTPUT: y[out] = w[in1]. Truth is 1, falsehood 0; IF_ELSE_ZERO(a, b) is b if a
 // else 0, where b may be NaN.
-#define DALEMBERT_TAPE_OPS(X)                                                                                             \
-  X(CONST, 0) X(INPUT, 0) X(OUTPUT, 1) X(ASSIGN, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(NEG, 1) X(INV, 1) X(SQ, 1)   \
-  X(TWICE, 1) X(SQRT, 1) X(SIN, 1) X(COS, 1) X(TAN, 1) X(ASIN, 1) X(ACOS, 1) X(ATAN, 1) X(ATAN2, 2) X(SINH, 1) X(COSH, 1)  \
-  X(TANH, 1) X(ASINH, 1) X(ACOSH, 1) X(ATANH, 1) X(EXP, 1) X(LOG, 1) X(POW, 2) X(FABS, 1) X(SIGN, 1) X(FMIN, 2) X(FMAX, 2) \
-  X(LT, 2) X(LE, 2) X(EQ, 2) X(NE, 2) X(NOT, 1) X(AND, 2) X(OR, 2) X(IF_ELSE_ZERO, 2) X(FLOOR, 1) X(CEIL, 1)              \
-  X(COPYSIGN, 2) X(FMOD, 2) X(ERF, 1) X(LOG1P, 1) X(EXPM1, 1) X(HYPOT, 2) X(REMAINDER, 2)
+// clang-format off
+#define DALEMBERT_TAPE_OPS(X) \
+  X(CONST, 0) X(INPUT, 0) X(OUTPUT, 1) X(ASSIGN, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(NEG, 1) X(INV, 1) \
+  X(SQ, 1) X(TWICE, 1) X(SQRT, 1) X(SIN, 1) X(COS, 1) X(TAN, 1) X(ASIN, 1) X(ACOS, 1) X(ATAN, 1) X(ATAN2, 2) \
+  X(SINH, 1) X(COSH, 1) X(TANH, 1) X(ASINH, 1) X(ACOSH, 1) X(ATANH, 1) X(EXP, 1) X(LOG, 1) X(POW, 2) X(FABS, 1) \
+  X(SIGN, 1) X(FMIN, 2) X(FMAX, 2) X(LT, 2) X(LE, 2) X(EQ, 2) X(NE, 2) X(NOT, 1) X(AND, 2) X(OR, 2) \
+  X(IF_ELSE_ZERO, 2) X(FLOOR, 1) X(CEIL, 1) X(COPYSIGN, 2) X(FMOD, 2) X(ERF, 1) X(LOG1P, 1) X(EXPM1, 1) \
+  X(HYPOT, 2) X(REMAINDER, 2)
+// clang-format on
 
 namespace dalembert {
 
@@ -19,7 +22,7 @@ enum TapeOp : int {
 #define DALEMBERT_X(name, operands) Op##name,
   DALEMBERT_TAPE_OPS(DALEMBERT_X)
 #undef DALEMBERT_X
-  kTapeOps
+      kTapeOps
 };
 
 namespace DALEMBERT_ARCH {
@@ -80,7 +83,12 @@ inline Dual tape_op(int op, Dual a, Dual b) {
     case OpASIN: da = 1 / std::sqrt(1 - a.v * a.v); break;
     case OpACOS: da = -1 / std::sqrt(1 - a.v * a.v); break;
     case OpATAN: da = 1 / (1 + a.v * a.v); break;
-    case OpATAN2: { double r = a.v * a.v + b.v * b.v; da = b.v / r; db = -a.v / r; break; }
+    case OpATAN2: {
+      double r = a.v * a.v + b.v * b.v;
+      da = b.v / r;
+      db = -a.v / r;
+      break;
+    }
     case OpSINH: da = std::cosh(a.v); break;
     case OpCOSH: da = std::sinh(a.v); break;
     case OpTANH: da = 1 - f * f; break;
@@ -89,17 +97,24 @@ inline Dual tape_op(int op, Dual a, Dual b) {
     case OpATANH: da = 1 / (1 - a.v * a.v); break;
     case OpEXP: da = f; break;
     case OpLOG: da = 1 / a.v; break;
-    case OpPOW: da = b.v * std::pow(a.v, b.v - 1); db = b.d == 0 ? 0 : f * std::log(a.v); break;
+    case OpPOW:
+      da = b.v * std::pow(a.v, b.v - 1);
+      db = b.d == 0 ? 0 : f * std::log(a.v);
+      break;
     case OpFABS: da = a.v < 0 ? -1 : 1; break;
     case OpFMIN: (a.v < b.v ? da : db) = 1; break;
     case OpFMAX: (a.v > b.v ? da : db) = 1; break;
     case OpIF_ELSE_ZERO: return a.v != 0 ? b : Dual(0.0);
     case OpCOPYSIGN: da = std::signbit(a.v) == std::signbit(b.v) ? 1 : -1; break;
-    case OpFMOD: case OpREMAINDER: da = 1; break;
+    case OpFMOD:
+    case OpREMAINDER: da = 1; break;
     case OpERF: da = 1.1283791670955126 * std::exp(-a.v * a.v); break;
     case OpLOG1P: da = 1 / (1 + a.v); break;
     case OpEXPM1: da = f + 1; break;
-    case OpHYPOT: da = a.v / f; db = b.v / f; break;
+    case OpHYPOT:
+      da = a.v / f;
+      db = b.v / f;
+      break;
     default: break;
   }
   return Dual(f, da * a.d + db * b.d);
@@ -127,7 +142,8 @@ template <class T> void run_tape(const Tape& t, const T* in, T* w, T* out) {
   }
 }
 
-// potential or constraint: value, gradient (w.local.gradient), Hessian (w.local.hessian), third derivative along delta (w.local.third)
+// potential or constraint: value, gradient (w.local.gradient), Hessian (w.local.hessian), third derivative along delta
+// (w.local.third)
 template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int order, const T* delta) {
   const ModelData& M = *w.M;
   const int* lq = M.local_q.data() + e.vars;
@@ -137,7 +153,8 @@ template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int o
   run_tape(t, w.local.tape_in, w.local.tape_work, w.local.tape_out);
   T value = w.local.tape_out[0];
   for (int i = 0; i < n; ++i) w.local.gradient[i] = w.local.tape_out[1 + i];
-  if (order >= 2) for (int i = 0; i < n * n; ++i) w.local.hessian[i] = w.local.tape_out[1 + n + i];
+  if (order >= 2)
+    for (int i = 0; i < n * n; ++i) w.local.hessian[i] = w.local.tape_out[1 + n + i];
   if (order >= 3) {
     for (int i = 0; i < n; ++i) w.local.tape_in[n + i] = delta[i];
     run_tape(M.tapes[e.tape[2]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
@@ -150,7 +167,10 @@ template <class T> DAL_INLINE void tape_force_inputs(Work<T>& w, const Element& 
   const ModelData& M = *w.M;
   const int *lq = M.local_q.data() + e.vars, *lv = M.local_v.data() + e.vars;
   int n = e.n;
-  for (int i = 0; i < n; ++i) { w.local.tape_in[i] = q[lq[i]]; w.local.tape_in[n + i] = v[lv[i]]; }
+  for (int i = 0; i < n; ++i) {
+    w.local.tape_in[i] = q[lq[i]];
+    w.local.tape_in[n + i] = v[lv[i]];
+  }
   for (int i = 0; i < e.nin; ++i) w.local.tape_in[2 * n + i] = w.step.u[M.tape_inputs[e.in0 + i]];
 }
 template <class T> void tape_force(Work<T>& w, const Element& e, const T* q, const T* v, int order) {

@@ -19,7 +19,7 @@ DAL_INLINE V6<T> wrench_at(const Work<T>& w, const Element& e, const Poses<T>& P
   }
   V3<T> fw = mul(P.R[0], f), tw = mul(P.R[0], t);
   if (axes == 1) return {tw + cross(site_position(M, site, P), fw), fw};  // world axes at the frame's origin
-  return {tw + cross(P.p[0], fw), fw};                                     // world axes, moment about the world origin
+  return {tw + cross(P.p[0], fw), fw};                                    // world axes, moment about the world origin
 }
 
 // Q_i and dQ_i/dq_k for one wrench; Q into g, derivatives into dg (if not null)
@@ -85,8 +85,7 @@ struct Wrench {
         if (e.input[c] < 0) continue;
         unit_component(c, f, t);
         V6<T> W = wrench_at(w, e, P, f, t);
-        for (int i = 0; i < n; ++i)
-          out.fu[i * out.nin + col] = dot(joint_twist(M.joints[lj[i] - 1], lj[i], P), W);
+        for (int i = 0; i < n; ++i) out.fu[i * out.nin + col] = dot(joint_twist(M.joints[lj[i] - 1], lj[i], P), W);
         ++col;
       }
       out.inputs = out.input_store;

@@ -52,7 +52,7 @@ def finite(value: object, what: str, *shapes: tuple[int | None, ...], names: Seq
             wanted = " or ".join(map(_shown, shapes))
             raise ValueError(f"{what} has shape {x.shape}, but {wanted} is needed")
         x = x.reshape(1)
-    if not np.isfinite(x).all():
+    if not _all_finite(x):
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
         if names and x.ndim in (1, 2):
             where = ", ".join([*(f"step {i}" for i in place[:-1]), repr(names[place[-1]])])
@@ -60,6 +60,17 @@ def finite(value: object, what: str, *shapes: tuple[int | None, ...], names: Seq
             where = f"index {place}"
         raise ValueError(f"{what} is not finite at {where}" if place else f"{what} is not finite ({x})")
     return x
+
+
+def _all_finite(x: Array) -> bool:
+    if (
+        x.size > 1000
+    ):  # a dot product finds every NaN for a fraction of a look at each entry; it may also overflow by itself
+        flat = x.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(flat.dot(flat)):
+                return True
+    return bool(np.isfinite(x).all())
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
@@ -74,7 +85,7 @@ def _shown(shape: tuple[int | None, ...]) -> str:
 
 def matrix(value: object, shape: tuple[int, ...], what: str) -> Array:
     """`finite` with -1 for any length."""
-    return finite(value, what, tuple(None if n == -1 else n for n in shape))
+    return finite(value, what, shape if -1 not in shape else tuple(None if n == -1 else n for n in shape))
 
 
 def number(value: object, what: str) -> float:
