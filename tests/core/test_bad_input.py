@@ -105,6 +105,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "frame is a number": lambda: da.pose(PENDULUM, [0.0], 3),  # type: ignore[arg-type]
     "unknown fixed variable": lambda: da.satisfy_constraints(RING, [1.0, 0.0], fixed=["zz"]),
     "everything fixed": lambda: da.satisfy_constraints(RING, [3.0, 0.0], fixed=["x", "y"]),
+    "no direction": lambda: da.satisfy_constraints(RING, [0.0, 0.0]),
     "no iterations": lambda: da.satisfy_constraints(RING, [3.0, 0.0], max_iterations=0),
     "no iterations to equilibrium": lambda: da.equilibrium(PENDULUM, [1.0], max_iterations=0),
     "no equilibrium": lambda: da.equilibrium(da.Model([da.tz("z", mass=1.0)], [da.Gravity()]), [0.0]),

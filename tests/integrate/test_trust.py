@@ -65,19 +65,3 @@ def test_a_prescribed_jump_may_turn_a_hinge_far() -> None:
     model = da.Model([rz("a", tx(1.0, mass=1.0)), rz(da.Kinematic("k"))], [da.LinearRelation({"a": 1, "k": -10})])
     vi = da.MidpointVI(model, dt=0.01)
     assert vi.step(vi.state(q=[0.0, 0.0]), kinematic=[0.32]).q[0] == pytest.approx(3.2, abs=1e-13)
-
-
-def test_a_straight_chain_is_no_end() -> None:
-    """At a singular start the constraint has no direction to go; there are configurations that satisfy it."""
-    tip = tx(1.0, name="tip", mass=1.0)
-    chain = da.Model(
-        [rz("a", tx(1.0, rz("b", tx(1.0, rz("c", tip), mass=1.0)), mass=1.0))],
-        [da.Gravity((0, -9.8, 0)), da.Distance("world", "tip", 1.5)],
-    )
-    q = da.satisfy_constraints(chain, [0.0, 0.0, 0.0])
-    assert abs(np.linalg.norm(da.pose(chain, q, "tip")[:3, 3]) - 1.5) < 1e-12
-    resting = da.equilibrium(chain, [0.0, 0.0, 0.0])
-    assert np.abs(da.constraints(chain, resting)).max() < 1e-9
-    far = da.Model([rz("a", tx(1.0, name="tip", mass=1.0))], [da.Distance("world", "tip", 1.5)])
-    with pytest.raises(da.ConvergenceError, match="no configuration found"):
-        da.satisfy_constraints(far, [0.0])

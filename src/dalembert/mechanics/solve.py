@@ -25,9 +25,8 @@ def satisfy_constraints(
 ) -> Array:
     """The nearest configuration with h(q) = 0, keeping the variables in `fixed` (and the kinematic ones) as they are.
 
-    `keep_kinematic=False` lets the kinematic variables move too. `tolerance` bounds |h| relative to 1 + |Dh|. Where the
-    start is singular (a straight chain), starts beside it are tried, up to 1 rad or 1 m away; ConvergenceError when
-    `max_iterations` steps from none of them reach the tolerance.
+    `keep_kinematic=False` lets the kinematic variables move too. `tolerance` bounds |h| relative to 1 + |Dh|;
+    ConvergenceError when `max_iterations` steps do not reach it.
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -40,43 +39,14 @@ def satisfy_constraints(
     if not model.nc:
         return x
 
-    best, found = _on_constraints(model, x, free, tolerance, max_iterations)
-    # at a singular start (a straight chain, say) the constraints have no direction to go: try from beside it, always the same places
-    rng = np.random.default_rng(0)
-    for size in (1e-3, 1e-2, 0.1, 0.1, 0.3, 0.3, 1.0, 1.0):
-        if best <= 1.0:
-            return found
-        start = x.copy()
-        start[free] += size * rng.standard_normal(len(free))
-        left, y = _on_constraints(model, start, free, tolerance, max_iterations)
-        if left < best:
-            best, found = left, y
-    if best <= 1e3:
-        return found
-    h = np.abs(constraints(model, found))
-    worst = int(np.argmax(h))
-    raise ConvergenceError(
-        f"no configuration found that satisfies the constraints: {model.constraints[worst]} is still off by {h[worst]:.3g}",
-        residual=float(h[worst]),
-        state=found,
-        hint="start nearer, or hold fewer variables fixed",
-    )
-
-
-def _on_constraints(
-    model: Model, q: Array, free: list[int], tolerance: float, max_iterations: int
-) -> tuple[float, Array]:
-    """Gauss-Newton with damping from q in the `free` variables: |h| in units of its tolerance, and where."""
-    x = q
-
     def error(y: Array) -> float:
         return float(np.abs(constraints(model, y)).max())
 
     best = error(x)
-    limit = tolerance * (1.0 + float(np.abs(constraint_jacobian(model, x)).max()))
+    scale = 1.0 + float(np.abs(constraint_jacobian(model, x)).max())
     for _ in range(max_iterations):
-        if best <= limit:
-            break
+        if best <= tolerance * scale:
+            return x
         h, c = constraints(model, x), constraint_jacobian(model, x)[:, free]
         step = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
         t = 1.0
@@ -90,7 +60,15 @@ def _on_constraints(
             t *= 0.5
         else:
             break
-    return best / limit, x
+    if best <= 1e3 * tolerance * scale:
+        return x
+    worst = model.constraints[int(np.argmax(np.abs(constraints(model, x))))]
+    raise ConvergenceError(
+        f"no configuration satisfies the constraints: {worst} is still off by {best:.3g}",
+        residual=best,
+        state=x,
+        hint="start nearer, or hold fewer variables fixed",
+    )
 
 
 def consistent_velocity(
