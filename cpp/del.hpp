@@ -1,5 +1,5 @@
 // The step: forced, constrained discrete Euler-Lagrange equations in position-momentum form (Johnson, Schultz, Murphey,
-// Structured linearization of discrete mechanical systems, eqs 2, 28; KERNELS section 9):
+// Structured linearization of discrete mechanical systems, eqs 2, 28; docs/kernels.md 9):
 //   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
 #pragma once
 #include "configuration.hpp"

@@ -1,5 +1,5 @@
 // L = T - V(gravity): gradient in O(n), second derivatives in O(pairs), third derivatives contracted with a direction
-// in O(pairs) (KERNELS sections 3-7). Slots: a derivative slot i stands for a_i d/dq + b_i d/dv. The discrete
+// in O(pairs) (docs/kernels.md 3-7). Slots: a derivative slot i stands for a_i d/dq + b_i d/dv. The discrete
 // Lagrangian uses (dt w_i, s_i) for x and y, the continuous one (1, 0) and (0, 1) for q and v; the same code serves
 // both.
 #pragma once

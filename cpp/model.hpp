@@ -1,4 +1,4 @@
-// ModelData: a mechanism as plain numbers, read-only after construction and shared by all threads (KERNELS section 1).
+// ModelData: a mechanism as plain numbers, read-only after construction and shared by all threads (docs/kernels.md 1).
 // Built by src/dalembert/model/compile.py; knows no names. Pose index 0 is the world; joint j has pose index j + 1.
 #pragma once
 #include <cstdint>

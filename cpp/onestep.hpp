@@ -1,6 +1,6 @@
 // Derivatives of the one-step map w = (q_k, p_k, u_k, rho_k+1) -> (q_k+1, p_k+1, lambda_k): first order, adjoint,
-// second order contracted with a costate (Structured linearization, eqs 8-27, 31-32, in the factored form of KERNELS
-// sections 11, 12).
+// second order contracted with a costate (Structured linearization, eqs 8-27, 31-32, in the factored form of
+// docs/kernels.md 11, 12).
 #pragma once
 #include "del.hpp"
 #include "gemm.hpp"

@@ -1,4 +1,4 @@
-// Linear algebra of a step: packed tree LU (KERNELS section 9), O(n) elimination (section 10), small dense systems.
+// Linear algebra of a step: packed tree LU (docs/kernels.md 9), O(n) elimination (section 10), small dense systems.
 #pragma once
 #include "lagrangian.hpp"
 

@@ -1,4 +1,4 @@
-// 3-vectors, rotations, twists, wrenches and inertias: fixed size, no allocation (KERNELS section 0).
+// 3-vectors, rotations, twists, wrenches and inertias: fixed size, no allocation (docs/kernels.md 0).
 // Twists are (angular; linear), wrenches (moment; force), all about one reference point in one inertial frame.
 #pragma once
 #include "lanes.hpp"
@@ -115,7 +115,7 @@ template <class T> DAL_INLINE void operator+=(Inertia<T>& a, const Inertia<T>& b
   a.c += b.c;
   a.I += b.I;
 }
-// rigid transport of an inertia by a twist (KERNELS 7.5)
+// rigid transport of an inertia by a twist (docs/kernels.md 7.5)
 template <class T> DAL_INLINE Inertia<T> transport(const V6<T>& e, const Inertia<T>& J) {
   Inertia<T> d;
   d.m = T(0.0);
@@ -131,7 +131,7 @@ template <class T> DAL_INLINE Inertia<T> transport(const V6<T>& e, const Inertia
   return d;
 }
 
-// eight lanes: a generator (KERNELS section 6)
+// eight lanes: a generator (docs/kernels.md 6)
 template <class T> struct Eight {
   T x[8];
   DAL_INLINE void read(const T* p) {

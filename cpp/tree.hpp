@@ -1,4 +1,4 @@
-// Frames -> poses, joint axes, twists: one outward sweep (KERNELS section 2).
+// Frames -> poses, joint axes, twists: one outward sweep (docs/kernels.md 2).
 #pragma once
 #include "work.hpp"
 
@@ -6,7 +6,7 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 // Reference point near the mechanism: an affine function of the base's sliding joints at q, constant during a step
-// (KERNELS 15.1)
+// (docs/kernels.md 15.1)
 //
 // reads q (nq); writes kin.reference
 template <class T> DAL_INLINE void set_reference(Work<T>& w, const T* q) {

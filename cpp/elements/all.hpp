@@ -30,8 +30,7 @@
 #include "wrench.hpp"
 
 #define DALEMBERT_POTENTIALS(X) \
-  X(LinearSpring) X(PointGravity) X(SiteField) X(ConfigSpring) X(SplineSpring) X(TorsionSpring) \
-  X(TapePotential)
+  X(LinearSpring) X(PointGravity) X(SiteField) X(ConfigSpring) X(SplineSpring) X(TorsionSpring) X(TapePotential)
 #define DALEMBERT_FORCES(X) X(LinearDamper) X(Wrench) X(TapeForce)
 #define DALEMBERT_CONSTRAINTS(X) X(Distance) X(Direction) X(LinearRelation) X(Cam) X(TapeConstraint)
 

@@ -1,5 +1,5 @@
 // n . (p_a - p_b) with n fixed in the joint frame of site c: points that coincide along a direction, a point in a plane
-// (KERNELS section 8). Numbers: n in that joint's axes.
+// (docs/kernels.md 8). Numbers: n in that joint's axes.
 #pragma once
 #include "constraint.hpp"
 #include "site.hpp"

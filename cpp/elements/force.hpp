@@ -1,6 +1,6 @@
 // What forces that depend on poses or are given by tapes return: values and first derivatives in local variables,
-// and the second derivatives of mu . F (KERNELS 8.4, 8.5). Damping and config forces are diagonal or constant and
-// live in forces.hpp.
+// and the second derivatives of mu . F (docs/kernels.md 8.4, 8.5). Damping and config forces are diagonal or constant
+// and live in forces.hpp.
 #pragma once
 #include "../work.hpp"
 

@@ -1,5 +1,5 @@
 // The vector d = p_a - p_b between two sites (or the position of one), with derivatives by the local variables
-// (KERNELS 8.1, 8.2). For i an ancestor of k (or k itself): d_ik = w_i x d_k; everything else vanishes.
+// (docs/kernels.md 8.1, 8.2). For i an ancestor of k (or k itself): d_ik = w_i x d_k; everything else vanishes.
 #pragma once
 #include "../tree.hpp"
 
@@ -91,8 +91,8 @@ template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, con
   return dd;
 }
 
-// Half squared distance s = d.d / 2 (KERNELS 8.3). For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with e_i
-// = d_i + d x w_i; unrelated pairs have d_i.d_k. The third derivative is the product rule on that, with d_i' = Om_i
+// Half squared distance s = d.d / 2 (docs/kernels.md 8.3). For i above k: s_ik = d_i.d_k + d.(w_i x d_k) = e_i.d_k with
+// e_i = d_i + d x w_i; unrelated pairs have d_i.d_k. The third derivative is the product rule on that, with d_i' = Om_i
 // x d_i + w_i x (sum of d_k delta_k below i). Rows of pairs are computed for all k at once from d_k (and d_k') by
 // component: w.local.by_component holds six arrays of w.local.stride entries.
 template <class T> DAL_INLINE void by_component(Work<T>& w, const V3<T>* d, int m, int first) {

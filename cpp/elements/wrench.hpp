@@ -1,4 +1,4 @@
-// Force and torque on a site (KERNELS 8.4). Numbers: force 3, torque 3 (where no input drives them), axes.
+// Force and torque on a site (docs/kernels.md 8.4). Numbers: force 3, torque 3 (where no input drives them), axes.
 #pragma once
 #include "force.hpp"
 #include "site.hpp"
