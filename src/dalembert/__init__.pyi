@@ -118,9 +118,6 @@ from .estimate import (
     Estimate as Estimate,
 )
 from .estimate import (
-    EulerModel as EulerModel,
-)
-from .estimate import (
     ExtendedKalmanFilter as ExtendedKalmanFilter,
 )
 from .estimate import (
@@ -169,7 +166,16 @@ from .formats import (
     save as save,
 )
 from .integrate import (
+    EulerModel as EulerModel,
+)
+from .integrate import (
     MidpointVI as MidpointVI,
+)
+from .integrate import (
+    OneStep as OneStep,
+)
+from .integrate import (
+    OneStepMap as OneStepMap,
 )
 from .integrate import (
     Rollouts as Rollouts,

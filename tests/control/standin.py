@@ -1,4 +1,4 @@
-"""The System interface written out in CasADi: slow, plain, independent of the compiled core.
+"""The one-step of the midpoint rule written out in CasADi: slow, plain, independent of the compiled core.
 
 Control and estimation are tested against it, so that their tests do not depend on the core being right.
 """
@@ -12,13 +12,15 @@ import dalembert as da
 from dalembert.symbolic import Symbolic
 
 
-class SymbolicSystem:
+def SymbolicSystem(model, dt, steps, **options):
+    return da.System(SymbolicMap(model, np.broadcast_to(np.asarray(dt, dtype=float), (steps,)).copy(), **options))
+
+
+class SymbolicMap(da.OneStepMap):
     """x = (q, p, v_rho), u = (forces, next kinematic values); one step of the midpoint variational integrator."""
 
-    def __init__(self, model, dt, steps, *, alpha=0.5, forcing="split"):
-        self.model, self.steps = model, steps
-        self.dt = np.broadcast_to(np.asarray(dt, dtype=float), (steps,)).copy()
-        self.t = np.concatenate([[0.0], np.cumsum(self.dt)])
+    def __init__(self, model, dt, *, alpha=0.5, forcing="split"):
+        self.model, self.dt = model, dt
         self.nx, self.nu = model.nq + model.nd + model.nk, model.nu + model.nk
         self.x_names = (
             *model.variables,
@@ -75,19 +77,5 @@ class SymbolicSystem:
         _, ow, ox, ou, rx, ru = (np.array(a) for a in self._d(w, x, u, self.dt[k]))
         return ox - ow @ np.linalg.solve(J, rx), ou - ow @ np.linalg.solve(J, ru)
 
-    def linearize_trajectory(self, X, U):
-        both = [self.linearize(X[k], U[k], k) for k in range(self.steps)]
-        return np.stack([a for a, _ in both]), np.stack([b for _, b in both])
-
-    def simulate(self, x0, U):
-        X = [np.asarray(x0, dtype=float)]
-        for k in range(self.steps):
-            X.append(self.f(X[-1], U[k], k))
-        return np.stack(X)
-
-    def project(self, X, U, K):
-        Xn, Un = [np.asarray(X[0], dtype=float)], []
-        for k in range(self.steps):
-            Un.append(U[k] - K[k] @ (Xn[-1] - X[k]))
-            Xn.append(self.f(Xn[-1], Un[-1], k))
-        return np.stack(Xn), np.stack(Un)
+    def directions(self, X, tolerance=1e-10):
+        return da.MidpointVI(self.model, 0.1).directions(X, tolerance)

@@ -153,7 +153,7 @@ def test_infinite_horizon_keeps_a_cart_pole_upright():
     x = np.array([0, np.pi, 0, 0])
     A, B = system.linearize(x, [0.0], 0)
     assert np.abs(np.linalg.eigvals(A)).max() > 1
-    law = dc.Feedback.at_point(x, [0.0], dc.lqr_infinite(A, B, 1.0, 0.1, names=system.x_names).K, nu=1)
+    law = dc.Feedback.at_point(x, [0.0], dc.lqr_infinite(A, B, 1.0, 0.1, names=system.x_names).K)
     motion = vi.simulate(vi.state(q=[0.2, np.pi - 0.2]), steps=400, u=law)
     np.testing.assert_allclose(motion.q[-1], x[:2], atol=1e-3)
     # without the input on the cart nothing can hold the pole: both unstable states are named
@@ -166,7 +166,7 @@ def test_feedback_finds_its_step_and_pickles():
     N = 10
     rng = np.random.default_rng(0)
     t = 0.1 * np.arange(N + 1)
-    law = dc.Feedback(K=rng.normal(size=(N, 2, 3)), X=rng.normal(size=(N + 1, 3)), U=rng.normal(size=(N, 2)), t=t, nu=2)
+    law = dc.Feedback(K=rng.normal(size=(N, 2, 3)), X=rng.normal(size=(N + 1, 3)), U=rng.normal(size=(N, 2)), t=t)
     for k in range(N):
         assert law.step_at(t[k]) == law.step_at(t[k] + 0.05) == k
         np.testing.assert_allclose(law(k * 0.1, law.X[k]), law.U[k])
@@ -195,7 +195,7 @@ def test_policy_with_kinematic_inputs_in_a_simulation():
     opened = vi.simulate(off, steps=steps, kinematic=rho)
     assert np.abs(closed.q[-1] - motion.q[-1]).max() < 0.3 * np.abs(opened.q[30:] - motion.q[30:]).max()
     # a law that does feed v_rho back must say that a State is not enough
-    wide = dc.Feedback(K=law.K + 1.0, X=law.X, U=law.U, t=law.t, nu=0)
+    wide = dc.Feedback(K=law.K + 1.0, X=law.X, U=law.U, t=law.t)
     with pytest.raises(ValueError, match="kinematic velocities"):
         wide(0.0, off)
 

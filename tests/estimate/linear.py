@@ -1,13 +1,16 @@
-"""A linear system with the System interface, and its exact posterior by one big Gaussian."""
+"""A linear one-step, and its exact posterior by one big Gaussian."""
 
 import numpy as np
 
+import dalembert as da
 
-class LinearSystem:
+
+class LinearSystem(da.OneStepMap):
     def __init__(self, A, B):
         self.A, self.B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
         self.nx, self.nu = self.B.shape
         self.x_names = tuple(f"x{i}" for i in range(self.nx))
+        self.u_names = tuple(f"u{i}" for i in range(self.nu))
 
     def f(self, x, u, k=0):
         return self.A @ x + self.B @ u

@@ -178,14 +178,12 @@ def test_constrained_system_with_singular_covariance():
 
 
 def test_many_states_through_the_core_are_the_same_as_one_by_one():
-    from dalembert.estimate.filter import propagate
-
     system = da.System(da.MidpointVI(models.winch_robot(), dt=1 / 30), steps=3)
     x = np.array([0.3, -np.sqrt(1 - 0.09), 0, 1.0, 0, 0, 0, 0])
     points = x + 0.02 * np.random.default_rng(0).normal(size=(50, 8))
     u = np.array([0.01, 1.02])
     each = np.stack([system.f(y, u, 1) for y in points])
-    np.testing.assert_allclose(propagate(system, points, u, 1), each, atol=1e-11)
+    np.testing.assert_allclose(system.f_batch(points, u, 1), each, atol=1e-11)
 
 
 def test_angles_are_wrapped():

@@ -1,4 +1,4 @@
-"""A plain System written with CasADi from the definitions: slow, independent of the compiled core, same interface.
+"""A plain one-step written with CasADi from the definitions: slow, independent of the compiled core, same interface.
 
 Midpoint variational integrator with all of a step's force on the left (F- = dt F, F+ = 0; Schultz, Johnson, Murphey,
 Trajectory optimization in discrete mechanics, eqs 2 and 17). x = (q, p, v_rho), u = (forces, rho_next).
@@ -9,14 +9,18 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
+import dalembert as da
 from dalembert.errors import ConvergenceError
 from dalembert.symbolic import Symbolic
 
 
-class StandIn:
-    def __init__(self, model, dt, steps):
-        self.model, self.steps = model, steps
-        self.dt = np.full(steps, dt)
+def stand_in(model, dt, steps):
+    return da.System(StandIn(model, dt), steps=steps)
+
+
+class StandIn(da.OneStepMap):
+    def __init__(self, model, dt):
+        self.model, self.dt = model, dt
         nq, nd, nk, nu, nc = model.nq, model.nd, model.nk, model.nu, model.nc
         self.nx, self.nu = nq + nd + nk, nu + nk
         self.x_names = (*model.variables, *(f"p.{v}" for v in model.dynamic), *(f"v.{v}" for v in model.kinematic))
@@ -69,55 +73,20 @@ class StandIn:
     def f(self, x, u, k=0):
         return np.array(self._out(x, u, self._solve(x, u)))[:, 0]
 
-    def simulate(self, x0, U):
-        X = [np.asarray(x0, float)]
-        for u in U:
-            X.append(self.f(X[-1], u))
-        return np.array(X)
-
-    def project(self, X, U, K):
-        xs, us = [np.array(X[0], float)], []
-        for k in range(self.steps):
-            u = U[k] - K[k] @ (xs[k] - X[k])
-            us.append(u)
-            xs.append(self.f(xs[k], u))
-        return np.array(xs), np.array(us)
-
-    def _blocks(self, X, U):
-        Y = np.array([self._solve(X[k], U[k]) for k in range(self.steps)])
-        ra, ry, oa, oy = (
-            np.array([np.array(m[i]) for m in (self._first(X[k], U[k], Y[k]) for k in range(self.steps))])
-            for i in range(4)
-        )
-        return Y, -np.linalg.solve(ry, ra), ry, oa, oy
-
-    def linearize_trajectory(self, X, U):
-        _, ya, _, oa, oy = self._blocks(X, U)
-        full = oa + oy @ ya
-        return np.ascontiguousarray(full[:, :, : self.nx]), np.ascontiguousarray(full[:, :, self.nx :])
-
-    def second_order_trajectory(self, X, U, Z):
-        Y, ya, ry, _oa, oy = self._blocks(X, U)
-        n, na = self.nx, self.nx + self.nu
-        out = []
-        for k in range(self.steps):
-            mu = -np.linalg.solve(ry[k].T, oy[k].T @ Z[k])
-            H = np.array(self._second(X[k], U[k], Y[k], Z[k], mu))
-            T = np.vstack([np.eye(na), ya[k]])
-            out.append(T.T @ H @ T)
-        H = np.array(out)
-        return H[:, :n, :n].copy(), H[:, :n, n:].copy(), H[:, n:, n:].copy()
+    def _blocks(self, x, u):
+        y = self._solve(x, u)
+        ra, ry, oa, oy = (np.array(m) for m in self._first(x, u, y))
+        return y, -np.linalg.solve(ry, ra), ry, oa, oy
 
     def linearize(self, x, u, k=0):
-        saved, self.steps = self.steps, 1
-        try:
-            A, B = self.linearize_trajectory(np.array([x, x]), np.array([u]))
-        finally:
-            self.steps = saved
-        return A[0], B[0]
+        _, ya, _, oa, oy = self._blocks(x, u)
+        full = oa + oy @ ya
+        return np.ascontiguousarray(full[:, : self.nx]), np.ascontiguousarray(full[:, self.nx :])
 
-    def trajectory(self, X, U):
-        return (X, U)
-
-    def curve(self, traj):
-        return traj
+    def second_order(self, x, u, k, z):
+        y, ya, ry, _oa, oy = self._blocks(x, u)
+        n = self.nx
+        mu = -np.linalg.solve(ry.T, oy.T @ z)
+        T = np.vstack([np.eye(n + self.nu), ya])
+        H = T.T @ np.array(self._second(x, u, y, z, mu)) @ T
+        return H[:n, :n], H[:n, n:], H[n:, n:]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import dalembert as da
 from dalembert.optimization import BoxCost, ExpressionCost, TerminalCost, TrackingCost
 
 from .problems import cart_pendulum
@@ -14,15 +15,7 @@ N, NX, NU = 7, 4, 1
 
 @pytest.fixture
 def system():
-    return SimpleNamespace(
-        model=cart_pendulum(),
-        steps=N,
-        nx=NX,
-        nu=NU,
-        x_names=("x", "theta", "p.x", "p.theta"),
-        u_names=("force",),
-        dt=np.full(N, 0.1),
-    )
+    return da.System(da.MidpointVI(cart_pendulum(), 0.1), steps=N)
 
 
 def full(n, seed):

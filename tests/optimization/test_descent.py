@@ -7,7 +7,7 @@ from dalembert.optimization import Discrete, IndefiniteModel, TrackingCost
 from dalembert.optimization.descent import sweep_back
 
 from . import oracle, problems
-from .standin import StandIn
+from .standin import stand_in
 
 
 @pytest.mark.parametrize("n", [1, 3, 20])
@@ -48,7 +48,7 @@ def case(name, make):
     return system, X, U, cost
 
 
-@pytest.mark.parametrize("make", [StandIn, problems.left_system], ids=["plain", "compiled"])
+@pytest.mark.parametrize("make", [stand_in, problems.left_system], ids=["plain", "compiled"])
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("method", ["steepest", "quasi", "newton"])
 def test_slope_and_curvature(name, method, make):
@@ -73,7 +73,7 @@ def test_slope_and_curvature(name, method, make):
     assert problem.curvature(p, d, "newton") == pytest.approx(curvature, rel=1e-5, abs=1e-5 * abs(d.slope))
 
 
-@pytest.mark.parametrize("make", [StandIn, problems.left_system], ids=["plain", "compiled"])
+@pytest.mark.parametrize("make", [stand_in, problems.left_system], ids=["plain", "compiled"])
 @pytest.mark.parametrize("name", ["cart pendulum", "hanging mass"])
 def test_random_directions(name, make):
     """Dg and D2g along a random curve direction that is not a tangent motion: the projection's own derivatives."""

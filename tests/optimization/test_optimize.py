@@ -372,8 +372,10 @@ def test_integrator_and_trajectories_as_arguments():
     assert result.converged
     assert result.cost < 1e-7  # the reference is a motion: it is found again
     np.testing.assert_allclose(result.trajectory.q, wanted.q, atol=1e-4)
+    short = optimize(vi, TrackingCost({}, 1.0, 1.0), (np.zeros((2, 4)), np.zeros((1, 1))))
+    assert short.system.steps == 1
     with pytest.raises(ValueError, match="give a System"):
-        optimize(vi, TrackingCost({}, 1.0, 1.0), (np.zeros((2, 4)), np.zeros((1, 1))))
+        optimize(vi, TrackingCost({}, 1.0, 1.0), "checkpoint.npz")
 
 
 def test_room_and_function_have_names_of_their_own():

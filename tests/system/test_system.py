@@ -110,9 +110,9 @@ def test_multipliers_and_time_step(seed: int, size: int, constraints: int) -> No
     found = system.derivatives(x, u, with_dt=True)
 
     def solve(w: np.ndarray, dt: float) -> np.ndarray:
-        one = da.System(system.vi, t=[0.0, dt])
+        one = da.System(system.one_step, t=[0.0, dt])
         y = np.r_[w[: m.nq + m.nd], np.zeros(m.nk)]
-        q, p, lam = one._solve(y, w[m.nq + m.nd :], 0)
+        q, p, lam = one.one_step.over(one.t).solve(y, w[m.nq + m.nd :], 0)
         return np.r_[q[: m.nd], p, lam]
 
     w0, dt0 = np.r_[x[: m.nq + m.nd], u], float(system.dt[0])
@@ -182,7 +182,7 @@ def test_marionette_against_reference() -> None:
 
 def test_trajectory_and_threads_agree() -> None:
     system, x, u = system_at(3, 8, 2)
-    long = da.System(system.vi, steps=40)
+    long = da.System(system.one_step, steps=40)
     U = np.tile(u, (40, 1))
     X = long.simulate(x, U)
     for one, two in zip(
@@ -210,6 +210,6 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="step 7"):
         system.f(x, u, 7)
     with pytest.raises(ValueError):
-        da.System(system.vi)
+        da.System(system.one_step)
     with pytest.raises(ValueError):
-        da.System(system.vi, t=[0.0, 0.0])
+        da.System(system.one_step, t=[0.0, 0.0])

@@ -7,17 +7,18 @@ rank [A - lambda 1, B] at every eigenvalue.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite
 from ..errors import SingularityError
 from ..text import Brief
 
 
-def controllability(A: Any, B: Any) -> Array:
+def controllability(A: ArrayLike, B: ArrayLike) -> Array:
     """The matrix [B, AB, ..., A^(n-1) B], shape (n, n m).
 
     >>> controllability([[1, 0.1], [0, 1]], [[0], [0.1]]).round(3)
@@ -31,7 +32,7 @@ def controllability(A: Any, B: Any) -> Array:
     return np.hstack(blocks)
 
 
-def observability(A: Any, C: Any) -> Array:
+def observability(A: ArrayLike, C: ArrayLike) -> Array:
     """The matrix [C; CA; ...; C A^(n-1)], shape (n r, n).
 
     >>> observability([[1, 0.1], [0, 1]], [[1, 0]])
@@ -50,7 +51,9 @@ class Mode(Brief):
     states: tuple[str, ...]
 
 
-def uncontrollable_modes(A: Any, B: Any, *, names: Any = None, tolerance: float = 1e-9) -> tuple[Mode, ...]:
+def uncontrollable_modes(
+    A: ArrayLike, B: ArrayLike, *, names: Sequence[str] | None = None, tolerance: float = 1e-9
+) -> tuple[Mode, ...]:
     """Modes of A that B cannot influence: left directions w with w'[A - lambda 1, B] = 0, one entry per eigenvalue.
 
     `names` of the states go into the result. `tolerance` is relative to the size of [A, B].
@@ -76,7 +79,9 @@ def uncontrollable_modes(A: Any, B: Any, *, names: Any = None, tolerance: float 
     return tuple(found)
 
 
-def unobservable_modes(A: Any, C: Any, *, names: Any = None, tolerance: float = 1e-9) -> tuple[Mode, ...]:
+def unobservable_modes(
+    A: ArrayLike, C: ArrayLike, *, names: Sequence[str] | None = None, tolerance: float = 1e-9
+) -> tuple[Mode, ...]:
     """Modes of A that C does not show: right directions v with (A - lambda 1) v = 0, C v = 0.
 
     `names` and `tolerance` as in `uncontrollable_modes`.
@@ -87,7 +92,7 @@ def unobservable_modes(A: Any, C: Any, *, names: Any = None, tolerance: float = 
     return uncontrollable_modes(*_dual(A, C), names=names, tolerance=tolerance)
 
 
-def controllable_rank(A: Any, B: Any, *, tolerance: float = 1e-9) -> int:
+def controllable_rank(A: ArrayLike, B: ArrayLike, *, tolerance: float = 1e-9) -> int:
     """Dimension of the controllable subspace, by an orthogonal staircase (no powers of A).
 
     Singular values below `tolerance` (after scaling) count as zero.
@@ -110,7 +115,7 @@ def controllable_rank(A: Any, B: Any, *, tolerance: float = 1e-9) -> int:
     return basis.shape[1]
 
 
-def observable_rank(A: Any, C: Any, *, tolerance: float = 1e-9) -> int:
+def observable_rank(A: ArrayLike, C: ArrayLike, *, tolerance: float = 1e-9) -> int:
     """Dimension of the part of x that the outputs C x show; `tolerance` as in `controllable_rank`.
 
     >>> observable_rank([[1, 0.1], [0, 1]], [[0, 1]])
@@ -119,7 +124,7 @@ def observable_rank(A: Any, C: Any, *, tolerance: float = 1e-9) -> int:
     return controllable_rank(*_dual(A, C), tolerance=tolerance)
 
 
-def controllability_gramian(A: Any, B: Any, steps: int | None = None) -> Array:
+def controllability_gramian(A: ArrayLike, B: ArrayLike, steps: int | None = None) -> Array:
     """W = sum_k Phi_k B B' Phi_k' (n, n): energy of the states that unit inputs reach.
 
     Time-invariant A (n, n): over `steps`, or over all time (None; A must be stable). Time-varying A (N, n, n) and
@@ -157,7 +162,7 @@ def controllability_gramian(A: Any, B: Any, steps: int | None = None) -> Array:
     return np.asarray((W + W.T) / 2)
 
 
-def observability_gramian(A: Any, C: Any, steps: int | None = None) -> Array:
+def observability_gramian(A: ArrayLike, C: ArrayLike, steps: int | None = None) -> Array:
     """M = sum_k Phi_k' C'C Phi_k (n, n): energy of the outputs that unit initial states show.
 
     >>> observability_gramian([[0.5]], [[2.0]], steps=2)
@@ -175,21 +180,21 @@ def observability_gramian(A: Any, C: Any, steps: int | None = None) -> Array:
     return M
 
 
-def _pair(A: Any, B: Any) -> tuple[Array, Array]:
+def _pair(A: ArrayLike, B: ArrayLike) -> tuple[Array, Array]:
     A = finite(A, "A", (None, None))
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"A has shape {A.shape}, but must be square")
     return A, finite(B, "B", (len(A), None))
 
 
-def _dual(A: Any, C: Any) -> tuple[Array, Array]:
+def _dual(A: ArrayLike, C: ArrayLike) -> tuple[Array, Array]:
     A = finite(A, "A", (None, None))
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"A has shape {A.shape}, but must be square")
     return A.T, finite(C, "C", (None, len(A))).T
 
 
-def _names(names: Any, n: int) -> tuple[str, ...]:
+def _names(names: Sequence[str] | None, n: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"x[{i}]" for i in range(n))
     labels = tuple(str(name) for name in names)
@@ -198,10 +203,10 @@ def _names(names: Any, n: int) -> tuple[str, ...]:
     return labels
 
 
-def _distinct(values: Any, distance: float) -> list[complex]:
+def _distinct(values: ArrayLike, distance: float) -> list[complex]:
     """One representative per cluster of eigenvalues, one of each conjugate pair."""
     kept: list[complex] = []
-    for value in sorted((complex(v) for v in values), key=lambda v: (-abs(v), -v.imag)):
+    for value in sorted((complex(v) for v in np.ravel(values)), key=lambda v: (-abs(v), -v.imag)):
         if value.imag < -distance:
             continue
         value = complex(value.real, 0.0) if abs(value.imag) <= distance else value
@@ -210,7 +215,7 @@ def _distinct(values: Any, distance: float) -> list[complex]:
     return kept
 
 
-def _involved(directions: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
+def _involved(directions: Array, labels: tuple[str, ...]) -> tuple[str, ...]:
     """Names of the states that carry a set of directions, the largest first."""
     size = np.linalg.norm(directions, axis=1)
     return tuple(labels[i] for i in np.argsort(-size, kind="stable") if size[i] > 0.1 * size.max())

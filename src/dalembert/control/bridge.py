@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import finite
+from ..system import System
 
 
-def to_control(system: Any, x: Any = None, u: Any = None, *, k: int = 0, C: Any = None) -> Any:
+def to_control(
+    system: System, x: ArrayLike | None = None, u: ArrayLike | None = None, *, k: int = 0, C: ArrayLike | None = None
+) -> Any:
     """A System as an object of python-control (needs the `control` package), with dt of step k and all names.
 
-    With a point x (nx,), u (nu,): the linearization there, a discrete `control.StateSpace` (outputs C x, default x).
+    With a point x (nx,), u (nu,): the linearization there, a discrete `control.StateSpace` of dx (ndx) (outputs C dx, default dx).
     Without: the step map itself, a discrete `control.NonlinearIOSystem` (outputs x).
 
     >>> import dalembert as da
@@ -24,9 +28,12 @@ def to_control(system: Any, x: Any = None, u: Any = None, *, k: int = 0, C: Any 
     """
     import control
 
-    dt = float(np.asarray(system.dt)[k])
-    # python-control reserves the dot for names of subsystems
-    states, inputs = ([name.replace(".", "_") for name in names] for names in (system.x_names, system.u_names))
+    dt = float(system.dt[k])
+
+    def plain(names: tuple[str, ...]) -> list[str]:
+        return [name.replace(".", "_") for name in names]  # python-control reserves the dot for names of subsystems
+
+    states, inputs = plain(system.x_names), plain(system.u_names)
     if x is None:
         return control.nlsys(
             lambda t, x, u, params: system.f(np.asarray(x, dtype=float), np.asarray(u, dtype=float), k),
@@ -36,10 +43,7 @@ def to_control(system: Any, x: Any = None, u: Any = None, *, k: int = 0, C: Any 
             outputs=states,
             dt=dt,
         )
-    x = finite(x, "x", (system.nx,))
-    u = np.zeros(system.nu) if u is None else finite(u, "u", (system.nu,))
-    A, B = system.linearize(x, u, k)
-    if C is None:
-        return control.ss(A, B, np.eye(system.nx), np.zeros((system.nx, system.nu)), dt, states=states, inputs=inputs)
-    C = finite(C, "C", (None, system.nx))
-    return control.ss(A, B, C, np.zeros((len(C), system.nu)), dt, states=states, inputs=inputs)
+    point = finite(x, "x", (system.nx,))
+    A, B = system.linearize(point, np.zeros(system.nu) if u is None else finite(u, "u", (system.nu,)), k)
+    rows = np.eye(system.ndx) if C is None else finite(C, "C", (None, system.ndx))
+    return control.ss(A, B, rows, np.zeros((len(rows), system.nu)), dt, states=plain(system.dx_names), inputs=inputs)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, finite
+from ..integrate import OneStep, State
 from ..text import Brief
+
+
+def subtract(x0: Array, x1: Array) -> Array:
+    """x1 - x0: the difference of flat states."""
+    return np.subtract(x1, x0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feedback(Brief):
-    """u = U_k - K_k (x - X_k) at the step k that contains time t (Structured linearization, eq. 37).
+    """u = U_k - K_k difference(X_k, x) at the step k that contains time t (Structured linearization, eq. 37).
 
-    K (N, m, n), X (N+1, n) or (N, n), U (N, m), t (N+1,) times of the reference, `nu` how many of the m inputs are
-    forces (the others are next values of kinematic variables), P (N+1, n, n) cost to go or None. After the last step
-    the last gain holds. Plain arrays inside, so it pickles.
+    K (N, nu, ndx), X (N+1, nx) or (N, nx), U (N, nu), t (N+1,) times of the reference, P (N+1, ndx, ndx) cost to go or None, `difference` that of the
+    system (default: x - X_k). After the last step the last gain holds. It pickles.
 
-    Call it with (t, state) as `simulate(u=...)` does, or ask `input(k, x)`.
+    Call it with (t, state) as `vi.simulate(u=...)` does, or with (t, x) as `system.simulate(x0, law)`, or ask `input(k, x)`.
 
     >>> import numpy as np
-    >>> law = Feedback.at_point([0.0, 0.0], [0.5], [[2.0, 1.0]], nu=1)
+    >>> law = Feedback.at_point([0.0, 0.0], [0.5], [[2.0, 1.0]])
     >>> law.input(7, np.array([0.1, 0.0]))
     array([0.3])
     """
@@ -31,14 +37,20 @@ class Feedback(Brief):
     X: Array
     U: Array
     t: Array
-    nu: int
     P: Array | None = None
+    difference: Callable[[Array, Array], Array] = field(default=subtract, repr=False)
 
     @classmethod
-    def at_point(cls, x: Any, u: Any, K: Any, *, nu: int) -> Feedback:
-        """A constant law u - K (x - x0) for all times, e.g. from `lqr_infinite`: x (n,), u (m,), K (m, n)."""
-        x, u, K = (np.asarray(a, dtype=float) for a in (x, u, K))
-        return cls(K=K[None], X=np.stack([x, x]), U=u[None], t=np.array([-np.inf, np.inf]), nu=nu)
+    def at_point(cls, x: ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None) -> Feedback:
+        """A constant law u - K difference(x0, x) for all times, e.g. from `lqr_infinite`: x0 (nx,), u (nu,), K (nu, ndx).
+
+        `system` is needed where states are not flat.
+        """
+        point, inputs = finite(x, "x", (None,)), finite(u, "u", (None,))
+        gains = finite(K, "K", (len(inputs), len(point) if system is None else system.ndx))
+        always = np.array([-np.inf, np.inf])
+        difference = subtract if system is None else system.difference
+        return cls(gains[None], np.stack([point, point]), inputs[None], always, difference=difference)
 
     @property
     def steps(self) -> int:
@@ -52,24 +64,22 @@ class Feedback(Brief):
         slack = 1e-6 * (self.t[1] - self.t[0])
         return int(np.clip(np.searchsorted(self.t, t + slack, side="right") - 1, 0, self.steps - 1))
 
-    def input(self, k: int, x: Any) -> Array:
-        """The input (m,) at step k in state x (n,)."""
+    def input(self, k: int, x: ArrayLike) -> Array:
+        """The input (nu,) at step k in state x (nx,)."""
         k = min(k, self.steps - 1)
-        return np.asarray(self.U[k] - self.K[k] @ (np.asarray(x, dtype=float) - self.X[k]))
+        return np.asarray(self.U[k] - self.K[k] @ self.difference(self.X[k], np.asarray(x, dtype=float)))
 
-    def __call__(self, t: float, state: Any) -> Any:
-        """Forces u (nu,), or the pair (forces, next kinematic values) if there are kinematic variables.
+    def __call__(self, t: float, state: State | Array) -> Array:
+        """The input (nu,): forces, then the next values of kinematic variables if there are any.
 
-        `state` has q and p, or is the vector x itself. A State does not carry kinematic velocities; a step does not
-        depend on them, so no regulator feeds them back (unless its cost couples them with the inputs).
+        A State does not carry kinematic velocities; a step does not depend on them, so no regulator feeds them back (unless its cost couples
+        them with the inputs).
         """
         k = self.step_at(t)
-        x = state
-        if hasattr(state, "q"):
-            x = self.X[k].copy()
-            known = np.concatenate([state.q, state.p])
-            x[: len(known)] = known
-            if np.abs(self.K[k, :, len(known) :]).max(initial=0.0) > 1e-9 * np.abs(self.K[k]).max():
-                raise ValueError("this law feeds back kinematic velocities: call it with x = (q, p, v_rho)")
-        u = self.input(k, x)
-        return u if self.nu == len(u) else (u[: self.nu], u[self.nu :])
+        if not isinstance(state, State):
+            return self.input(k, state)
+        known = np.concatenate([state.q, state.p])
+        rest = self.X.shape[1] - len(known)
+        if rest and np.abs(self.K[k, :, -rest:]).max(initial=0.0) > 1e-9 * np.abs(self.K[k]).max():
+            raise ValueError("this law feeds back kinematic velocities: call it with x = (q, p, v_rho)")
+        return self.input(k, np.concatenate([known, self.X[k, len(known) :]]))

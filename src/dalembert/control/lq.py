@@ -6,9 +6,9 @@ Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, sectio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, weight
 from ..errors import SingularityError
@@ -34,7 +34,7 @@ class LQSolution(Brief):
     B: Array
     c: Array | None
 
-    def rollout(self, x0: Any) -> tuple[Array, Array]:
+    def rollout(self, x0: ArrayLike) -> tuple[Array, Array]:
         """The optimal trajectory of the linear system from x0 (n,): X (N+1, n), U (N, m)."""
         from .. import _core  # type: ignore[attr-defined]
 
@@ -44,17 +44,17 @@ class LQSolution(Brief):
 
 
 def solve_lq(
-    A: Any,
-    B: Any,
-    Q: Any,
-    R: Any,
-    Qf: Any,
+    A: ArrayLike,
+    B: ArrayLike,
+    Q: ArrayLike,
+    R: ArrayLike,
+    Qf: ArrayLike,
     *,
-    S: Any = None,
-    q: Any = None,
-    r: Any = None,
-    qf: Any = None,
-    c: Any = None,
+    S: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    r: ArrayLike | None = None,
+    qf: ArrayLike | None = None,
+    c: ArrayLike | None = None,
     steps: int | None = None,
     regularization: float = 0.0,
     cost_to_go: bool = True,

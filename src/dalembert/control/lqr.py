@@ -6,21 +6,25 @@ Johnson, Schultz, Murphey, Structured linearization of discrete mechanical syste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, weight
 from ..errors import SingularityError
+from ..integrate import OneStep
 from ..text import Brief
 from .analysis import Mode, uncontrollable_modes, unobservable_modes
 from .feedback import Feedback
 from .lq import solve_lq
 from .reduce import reduce_state
-from .reference import as_system, reference_arrays
+from .reference import Reference, reference_arrays
 from .weights import weights
+
+Weight = ArrayLike | Mapping[str, float]
 
 
 class UnstabilizableError(SingularityError):
@@ -41,15 +45,22 @@ class LQR(Brief):
 
 
 def lqr(
-    system: Any, reference: Any, Q: Any, R: Any, Qf: Any = None, *, S: Any = None, reduced: bool = False
+    system: OneStep,
+    reference: Reference,
+    Q: Weight,
+    R: Weight,
+    Qf: Weight | None = None,
+    *,
+    S: ArrayLike | None = None,
+    reduced: bool = False,
 ) -> Feedback:
     """The regulator along a trajectory that minimizes sum 1/2 dx'Q dx + dx'S du + 1/2 du'R du + 1/2 dx_N'Qf dx_N.
 
-    `system` is a System or an integrator, `reference` a Trajectory or (X (N+1, nx), U (N, nu)) that satisfies the
-    dynamics. Q, R: a number, a diagonal, a matrix, one matrix per step (N, ...), or {name: weight} ("*" for the rest,
-    otherwise 0); Qf defaults to Q of the last step.
-    `reduced=True` regulates on the constraint manifold (see `reduce_state`), where constrained systems have no
-    directions that nothing can move. Returns a Feedback, u_k = U_k - K_k (x_k - X_k), with the cost to go in `.P`.
+    `system` is a System, an integrator or any other one-step, `reference` a Trajectory or (X (N+1, nx), U (N, nu)) that satisfies the
+    dynamics; dx (ndx) is the difference from it. Q, R: a number, a diagonal, a matrix, one matrix per step (N, ...), or {name: weight} ("*"
+    for the rest, otherwise 0); Qf defaults to Q of the last step. `reduced=True` regulates on the constraint manifold (see `reduce_state`),
+    where constrained systems have no directions that nothing can move. Returns a Feedback, u_k = U_k - K_k difference(X_k, x_k), K (N, nu,
+    ndx), with the cost to go in `.P`.
 
     >>> import dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))],
@@ -61,33 +72,42 @@ def lqr(
     >>> bool(abs(closed.q[-1, 0] - 3.141592653589793) < 1e-3)
     True
     """
-    system, X, U = reference_arrays(system, reference)
-    A, B = system.linearize_trajectory(X, U)
+    whole, X, U = reference_arrays(system, reference)
+    A, B = whole.linearize_trajectory(X, U)
     n, m, N = A.shape[1], B.shape[2], len(A)
-    Q, Qf, R = (
-        weights(system, value, default=0.0, of=of) if isinstance(value, Mapping) else value
-        for value, of in ((Q, "x"), (Qf, "x"), (R, "u"))
-    )
-    Q, R = weight(Q, "Q", n, N), weight(R, "R", m, N)
-    Qf = (Q if Q.ndim == 2 else Q[-1]) if Qf is None else weight(Qf, "Qf", n)
-    S = None if S is None else finite(S, "S", (n, m), (N, n, m))
+
+    def matrices(value: Weight, what: str, size: int, of: str, steps: int | None = None) -> Array:
+        numbers = weights(whole, value, default=0.0, of=of) if isinstance(value, Mapping) else value
+        return weight(numbers, what, size, steps)
+
+    Qs, Rs = matrices(Q, "Q", n, "x", N), matrices(R, "R", m, "u", N)
+    Qn = (Qs if Qs.ndim == 2 else Qs[-1]) if Qf is None else matrices(Qf, "Qf", n, "x")
+    Ss = None if S is None else finite(S, "S", (n, m), (N, n, m))
+    P: Array | None
     if not reduced:
-        solution = solve_lq(A, B, Q, R, Qf, S=S)
+        solution = solve_lq(A, B, Qs, Rs, Qn, S=Ss)
         K, P = solution.K, solution.P
     else:
-        on = reduce_state(system, (X, U), linearization=(A, B))
+        on = reduce_state(whole, (X, U), linearization=(A, B))
         T = on.lift
         down = np.ascontiguousarray(np.swapaxes(T, 1, 2))
-        Qr = down[:-1] @ (Q @ T[:-1])
-        Sr = None if S is None else down[:-1] @ S
-        solution = solve_lq(on.A, on.B, _even(Qr), R, _even(down[-1] @ Qf @ T[-1]), S=Sr)
+        Sr = None if Ss is None else down[:-1] @ Ss
+        solution = solve_lq(on.A, on.B, _even(down[:-1] @ (Qs @ T[:-1])), Rs, _even(down[-1] @ Qn @ T[-1]), S=Sr)
         assert solution.P is not None
         K = solution.K @ down[:-1]
         P = T @ (solution.P @ down)
-    return Feedback(K=K, X=X, U=U, t=system.t, nu=system.model.nu, P=P)
+    return Feedback(K=K, X=X, U=U, t=whole.t, P=P, difference=whole.difference)
 
 
-def lqr_infinite(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None, names: Any = None) -> LQR:
+def lqr_infinite(
+    A: ArrayLike,
+    B: ArrayLike,
+    Q: ArrayLike,
+    R: ArrayLike,
+    *,
+    S: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+) -> LQR:
     """The regulator u = -K x of x' = A x + B u that minimizes the infinite sum of 1/2 x'Qx + x'Su + 1/2 u'Ru.
 
     A (n, n), B (n, m); Q, R as in `lqr`. Raises UnstabilizableError that names the states (`names`) of unstable or
@@ -135,7 +155,9 @@ def lqr_infinite(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None, names: Any = 
     return LQR(K=K, P=(P + P.T) / 2, poles=poles)
 
 
-def dlqr(A: Any, B: Any, Q: Any, R: Any, *, S: Any = None) -> tuple[Array, Array, Any]:
+def dlqr(
+    A: ArrayLike, B: ArrayLike, Q: ArrayLike, R: ArrayLike, *, S: ArrayLike | None = None
+) -> tuple[Array, Array, Any]:
     """`lqr_infinite` with python-control's name and result: (K, P, closed-loop poles); `S` (n, m) weights x'Su.
 
     >>> K, P, poles = dlqr([[1, 0.1], [0, 1]], [[0], [0.1]], Q=[1, 1], R=1)
@@ -164,8 +186,5 @@ def _refuse(modes: tuple[Mode, ...], why: str, matrix: str, *, hint: str = "", u
     )
 
 
-def _even(M: Any) -> Any:
+def _even(M: Array) -> Array:
     return (M + np.swapaxes(M, -1, -2)) / 2
-
-
-__all__ = ["LQR", "UnstabilizableError", "as_system", "dlqr", "lqr", "lqr_infinite"]

@@ -1,34 +1,33 @@
 """The reduced state on the constraint manifold.
 
-With constraints h(q) = 0 the state (q, p, v_rho) has directions that the dynamics does not have: dq across the manifold
-(the next step lands on it again), and dp = C'mu with C = dh/dq_dynamic, which the multipliers absorb exactly (p_k
-enters the step only as p_k - C'lambda). Neither can be moved by any input. With orthonormal bases
+With constraints the state (q, p, v_rho) has directions that the dynamics does not have and no input can move. `System.directions` gives
+orthonormal bases T of the others. The perturbation of a feasible trajectory is dx = T z up to dp = C'mu (C = dh/dq_dynamic), which the
+multipliers absorb, and
 
-    Nq of null [dh/dq]  (nq, nq - nc),    V of null C  (nd, nd - nc),    T = diag(Nq, V, 1)
+    z' = T'(k+1) A T(k) z + T'(k+1) B du    exactly:
 
-the perturbation of a feasible trajectory is dx = T z up to dp = C'mu, and z' = T'(k+1) A T(k) z + T'(k+1) B du exactly:
 the same as the momentum constraint C M^-1 p = 0, without choosing a gauge.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..arrays import Array
-from ..errors import SingularityError
+from ..arrays import Array, finite
+from ..integrate import OneStep
 from ..text import Brief
-from .reference import reference_arrays
+from .reference import Reference, reference_arrays
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reduction(Brief):
     """z' = A z + B du on the constraint manifold along a trajectory.
 
-    A (N, nr, nr), B (N, nr, nu), `lift` T (N+1, nx, nr) with orthonormal columns: dx = T z, z = T'dx.
-    nr = nx - 2 rank(dh/dq).
+    A (N, nr, nr), B (N, nr, nu), `lift` T (N+1, ndx, nr) with orthonormal columns: dx = T z, z = T'dx.
+    nr = ndx - 2 rank(dh/dq).
     """
 
     A: Array
@@ -41,10 +40,16 @@ class Reduction(Brief):
         return self.lift.shape[2]
 
 
-def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tolerance: float = 1e-10) -> Reduction:
-    """Reduced linearization of `system` (System or MidpointVI) along a feasible `reference` (Trajectory or (X, U)).
+def reduce_state(
+    system: OneStep,
+    reference: Reference,
+    *,
+    linearization: tuple[ArrayLike, ArrayLike] | None = None,
+    tolerance: float = 1e-10,
+) -> Reduction:
+    """Reduced linearization of `system` (System or any one-step) along a feasible `reference` (Trajectory or (X, U)).
 
-    `linearization` may give A (N, nx, nx), B (N, nx, nu) that are already known. Raises SingularityError if the rank
+    `linearization` may give A (N, ndx, ndx), B (N, ndx, nu) that are already known. Raises SingularityError if the rank
     of the constraints (singular values above `tolerance` of the largest) changes along the trajectory.
 
     >>> import dalembert as da
@@ -55,40 +60,12 @@ def reduce_state(system: Any, reference: Any, *, linearization: Any = None, tole
     >>> reduce_state(vi, motion).size
     2
     """
-    system, X, U = reference_arrays(system, reference)
-    A, B = system.linearize_trajectory(X, U) if linearization is None else linearization
-    model = system.model
-    D = constraint_jacobian(model, X[:, : model.nq])
-    Nq, V = _null(D, tolerance, model), _null(D[:, :, : model.nd], tolerance, model)
-    nq, nd, nk, a, b = model.nq, model.nd, model.nk, Nq.shape[2], V.shape[2]
-    T = np.zeros((len(X), nq + nd + nk, a + b + nk))
-    T[:, :nq, :a], T[:, nq : nq + nd, a : a + b], T[:, nq + nd :, a + b :] = Nq, V, np.eye(nk)
+    whole, X, U = reference_arrays(system, reference)
+    n, N = whole.ndx, whole.steps
+    A, B = whole.linearize_trajectory(X, U) if linearization is None else linearization
+    A, B = finite(A, "A", (N, n, n)), finite(B, "B", (N, n, whole.nu))
+    T = whole.directions(X, tolerance)
+    if T is None:
+        T = np.tile(np.eye(n), (N + 1, 1, 1))
     down = np.ascontiguousarray(np.swapaxes(T[1:], 1, 2))
     return Reduction(A=down @ A @ T[:-1], B=down @ B, lift=T)
-
-
-def constraint_jacobian(model: Any, Q: Array) -> Array:
-    """dh/dq at many configurations, (N, nc, nq)."""
-    from .. import mechanics
-
-    return (
-        np.stack([mechanics.constraint_jacobian(model, q) for q in Q]) if model.nc else np.zeros((len(Q), 0, model.nq))
-    )
-
-
-def _null(D: Any, tolerance: float, model: Any) -> Array:
-    """Orthonormal bases of the null spaces of a stack of matrices, all of the same dimension."""
-    if D.shape[1] == 0:
-        return np.tile(np.eye(D.shape[2]), (len(D), 1, 1))
-    _, s, right = np.linalg.svd(D)
-    ranks = np.sum(s > tolerance * np.maximum(s[:, :1], np.finfo(float).tiny), axis=1)
-    if (ranks != ranks[0]).any():
-        step = int(np.argmax(ranks != ranks[0]))
-        raise SingularityError(
-            f"the rank of the constraints changes at step {step}",
-            matrix="dh/dq",
-            variables=tuple(model.constraints),
-            step=step,
-            hint="the mechanism passes a singular configuration there; regulate the pieces before and after it",
-        )
-    return np.swapaxes(right[:, ranks[0] :], 1, 2)

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from ..arrays import Array
 
 
-def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:
-    """Diagonal weight matrix (n, n) of a System by the names of its states (`of="x"`) or inputs (`of="u"`).
+class Names(Protocol):
+    """What has names of tangent components and of inputs: a System, any one-step."""
+
+    @property
+    def dx_names(self) -> tuple[str, ...]:
+        """Names of the tangent components."""
+
+    @property
+    def u_names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+
+
+def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *, of: str = "x") -> Array:
+    """Diagonal weight matrix (n, n) of a `system` by the names of its tangent components (`of="x"`) or inputs (`of="u"`).
 
     `values` are {name: weight}; entries not named get `default`.
 
@@ -20,14 +32,14 @@ def weights(system: Any, values: Mapping[str, float], default: float = 1.0, *, o
     ValueError.
 
     >>> from types import SimpleNamespace
-    >>> system = SimpleNamespace(x_names=("theta", "p.theta"), u_names=("torque",))
+    >>> system = SimpleNamespace(dx_names=("theta", "p.theta"), u_names=("torque",))
     >>> weights(system, {"theta": 100})
     array([[100.,   0.],
            [  0.,   1.]])
     """
     if of not in ("x", "u"):
         raise ValueError(f"of must be 'x' or 'u', not {of!r}")
-    names = tuple(system.x_names if of == "x" else system.u_names)
+    names = tuple(system.dx_names if of == "x" else system.u_names)
     diagonal = np.full(len(names), float(default))
     for pattern, value in sorted(values.items(), key=lambda item: item[0] in names):  # patterns first, names last
         hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]

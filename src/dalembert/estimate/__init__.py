@@ -1,6 +1,5 @@
 """Estimation on the one-step map: Kalman filters (extended, unscented), particle filter, smoother, Monte-Carlo."""
 
-from .euler import EulerModel
 from .extended import ExtendedKalmanFilter
 from .filter import Estimate, Filtered
 from .measurement import Measurement, measure, measure_expression, measure_frame
@@ -11,7 +10,6 @@ from .unscented import UnscentedKalmanFilter
 
 __all__ = [
     "Estimate",
-    "EulerModel",
     "ExtendedKalmanFilter",
     "Filtered",
     "Measurement",

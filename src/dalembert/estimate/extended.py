@@ -7,22 +7,23 @@ control synthesis using one-step methods in discrete mechanics, section III-C.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array
+from ..integrate import OneStep
 from .filter import Estimate, GaussianFilter, check_finite
 from .measurement import Measurement
 
 
 @dataclass(frozen=True, eq=False)
 class ExtendedKalmanFilter(GaussianFilter):
-    """x' = f(x, u) + w, z = h(x) + e with covariances Q of w (nx, nx) or (N, nx, nx), R of e (nz, nz).
+    """x' = f(x, u) + w, z = h(x) + e with covariances Q of w (ndx, ndx) or (N, ndx, ndx), R of e (nz, nz).
 
     Q and R may be a number, variances, or matrices; R must be positive definite, Q may be singular. `gate` (a
-    probability, e.g. 0.999) refuses measurements farther off than that; None accepts all. `system` is a System, or
-    anything with nx, nu, x_names, f(x, u, k), linearize(x, u, k) (e.g. `EulerModel`).
+    probability, e.g. 0.999) refuses measurements farther off than that; None accepts all. `system` is a System or
+    any other one-step (e.g. `EulerModel`); covariances are those of tangent vectors at the mean.
 
     The covariance update is (1 - K H) P (1 - K H)' + K R K', which stays positive semidefinite for any gain.
 
@@ -37,34 +38,35 @@ class ExtendedKalmanFilter(GaussianFilter):
     True
     """
 
-    system: Any
+    system: OneStep
     measurement: Measurement
-    Q: Any
-    R: Any
+    Q: ArrayLike
+    R: ArrayLike
     gate: float | None = None
 
     def __post_init__(self) -> None:
         self._check()
 
-    def _predict(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+    def propagate(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+        """See `GaussianFilter.propagate`."""
         x, P = estimate.mean, estimate.covariance
         A, _ = self.system.linearize(x, u, k)
         mean = np.asarray(self.system.f(x, u, k), dtype=float)
         AP = A @ P
         new = AP @ A.T + self.noise(k)
         new = (new + new.T) / 2
-        check_finite(mean, new, self.system.x_names, k)
+        check_finite(mean, new, self.map, k)
         return Estimate(mean, new), AP.T
 
-    def update(self, estimate: Estimate, z: Any) -> Estimate:
+    def update(self, estimate: Estimate, z: ArrayLike | None) -> Estimate:
         """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
         P = estimate.covariance
         H = np.asarray(self.measurement.jacobian(estimate.mean), dtype=float)
         expected = np.asarray(self.measurement.h(estimate.mean), dtype=float)
         cross = P @ H.T
 
-        def joseph(K: Array, rows: Any) -> Array:
+        def joseph(K: Array, rows: Array) -> Array:
             M = np.eye(len(P)) - K @ H[rows]
-            return np.asarray(M @ P @ M.T + K @ self.R[np.ix_(rows, rows)] @ K.T)
+            return np.asarray(M @ P @ M.T + K @ np.asarray(self.R)[np.ix_(rows, rows)] @ K.T)
 
         return self._gaussian_update(estimate, z, expected, H @ cross, cross, joseph)

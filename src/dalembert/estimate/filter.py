@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
+from ..arrays import Array, finite, weight
 from ..errors import SingularityError
+from ..integrate import OneStep, OneStepMap, complete
 from ..text import Brief
 from .measurement import Measurement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(Brief):
-    """A Gaussian: `mean` (nx,), `covariance` (nx, nx). After an update also: `innovation` (nz,) (NaN where missing),
+    """A Gaussian: `mean` (nx,), `covariance` (ndx, ndx) of the difference from it. After an update also: `innovation` (nz,) (NaN where missing),
     `distance` its squared Mahalanobis length, `accepted` (False if gated out, None if there was no measurement).
     """
 
@@ -28,11 +31,11 @@ class Estimate(Brief):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Filtered(Brief):
-    """A filtered record of N steps: `mean` (N+1, nx), `covariance` (N+1, nx, nx) after each update.
+    """A filtered record of N steps: `mean` (N+1, nx), `covariance` (N+1, ndx, ndx) after each update.
 
-    `predicted_mean`, `predicted_covariance` before it, `cross` (N, nx, nx) covariance of x_k and x_{k+1} before it (for
+    `predicted_mean`, `predicted_covariance` before it, `cross` (N, ndx, ndx) covariance of x_k and x_{k+1} before it (for
     the smoother), `innovation` (N+1, nz) and `distance` (N+1,) NaN where nothing was measured, `accepted` (N+1,) True
-    where a measurement was used.
+    where a measurement was used; `system` the map it is about (None: flat states).
     """
 
     mean: Array
@@ -43,9 +46,10 @@ class Filtered(Brief):
     innovation: Array
     distance: Array
     accepted: Any
+    system: OneStepMap | None = field(default=None, repr=False)
 
 
-def covariance(value: Any, what: str, n: int, *, definite: bool, steps: int | None = None) -> Array:
+def covariance(value: ArrayLike, what: str, n: int, *, definite: bool, steps: int | None = None) -> Array:
     """A covariance (n, n) or (steps, n, n) from a number, variances (n,) or matrices; wrong ones are ValueErrors.
 
     `definite` refuses singular matrices too.
@@ -54,8 +58,6 @@ def covariance(value: Any, what: str, n: int, *, definite: bool, steps: int | No
     array([[1., 0.],
            [0., 2.]])
     """
-    from ..arrays import weight
-
     P = weight(value, what, n, steps)
     least = np.linalg.eigvalsh(P).min(axis=-1)
     largest = np.abs(P).max(initial=0.0, axis=(-2, -1))
@@ -77,7 +79,7 @@ def gate_threshold(gate: float | None, size: int) -> float:
     return float(chi2.ppf(gate, size))
 
 
-def present(z: Any, measurement: Measurement) -> tuple[Array, Any]:
+def present(z: ArrayLike | None, measurement: Measurement) -> tuple[Array, Any]:
     """(z (nz,), indices of its entries that are there). None or NaN means missing; infinity is a ValueError."""
     if z is None:
         return np.full(measurement.size, np.nan), np.zeros(0, dtype=int)
@@ -105,43 +107,49 @@ def factor(S: Array, what: str, names: tuple[str, ...] = ()) -> Array:
 class GaussianFilter:
     """Common part of the Kalman filters: subclasses have fields system, measurement, Q, R, gate and `_predict`."""
 
-    system: Any
+    system: OneStep
     measurement: Measurement
-    Q: Any
-    R: Any
+    Q: ArrayLike
+    R: ArrayLike
     gate: float | None
 
+    @property
+    def map(self) -> OneStepMap:
+        """The system with all that a filter asks for."""
+        return complete(self.system)
+
     def _check(self) -> None:
-        n, steps = self.system.nx, getattr(self.system, "steps", None)
+        n, steps = self.map.ndx, getattr(self.system, "steps", None)
         object.__setattr__(self, "Q", covariance(self.Q, "Q", n, definite=False, steps=steps))
         object.__setattr__(self, "R", covariance(self.R, "R", self.measurement.size, definite=True))
         gate_threshold(self.gate, self.measurement.size)
 
-    def start(self, mean: Any, P: Any) -> Estimate:
-        """The first estimate: mean (nx,), covariance P (number, variances, or matrix)."""
-        n = self.system.nx
-        return Estimate(finite(mean, "mean", (n,)), covariance(P, "P", n, definite=False))
+    def start(self, mean: ArrayLike, P: ArrayLike) -> Estimate:
+        """The first estimate: mean (nx,), covariance P (number, variances, or matrix (ndx, ndx))."""
+        n, m = self.map.nx, self.map.ndx
+        return Estimate(finite(mean, "mean", (n,)), covariance(P, "P", m, definite=False))
 
     def noise(self, k: int) -> Array:
-        """Covariance of the process noise of step k (nx, nx)."""
-        Q: Array = self.Q
+        """Covariance of the process noise of step k (ndx, ndx)."""
+        Q = np.asarray(self.Q)
         return Q if Q.ndim == 2 else Q[k]
 
-    def predict(self, estimate: Estimate, u: Any, k: int = 0) -> Estimate:
+    def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0) -> Estimate:
         """The estimate after step k with input u (nu,), before the next measurement."""
-        return self._predict(estimate, finite(u, "u", (self.system.nu,)), k)[0]
+        return self.propagate(estimate, finite(u, "u", (self.system.nu,)), k)[0]
 
-    def _predict(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+    def propagate(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+        """The estimate after step k, and the covariance (ndx, ndx) of the states before and after it."""
         raise NotImplementedError
 
-    def update(self, estimate: Estimate, z: Any) -> Estimate:
+    def update(self, estimate: Estimate, z: ArrayLike | None) -> Estimate:
         """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
         raise NotImplementedError
 
-    def run(self, start: Estimate, U: Any, Z: Any) -> Filtered:
+    def run(self, start: Estimate, U: ArrayLike, Z: Iterable[ArrayLike | None]) -> Filtered:
         """Filter a record: U (N, nu) inputs, Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0)."""
-        U = finite(U, "U", (None, self.system.nu))
-        N, nz = len(U), self.measurement.size
+        inputs = finite(U, "U", (None, self.system.nu))
+        N, nz, n = len(inputs), self.measurement.size, self.map.ndx
         rows: list[Any] = [None if z is None else np.asarray(z, dtype=float) for z in Z]
         if len(rows) == N:
             rows = [None, *rows]
@@ -150,7 +158,7 @@ class GaussianFilter:
         before, cross = start, []
         predictions, estimates = [start], [self.update(start, rows[0])]
         for k in range(N):
-            before, C = self._predict(estimates[-1], U[k], k)
+            before, C = self.propagate(estimates[-1], inputs[k], k)
             predictions.append(before)
             cross.append(C)
             estimates.append(self.update(before, rows[k + 1]))
@@ -160,25 +168,32 @@ class GaussianFilter:
             covariance=np.stack([e.covariance for e in estimates]),
             predicted_mean=np.stack([e.mean for e in predictions]),
             predicted_covariance=np.stack([e.covariance for e in predictions]),
-            cross=np.stack(cross) if cross else np.zeros((0, self.system.nx, self.system.nx)),
+            cross=np.stack(cross) if cross else np.zeros((0, n, n)),
             innovation=np.stack([nothing if e.innovation is None else e.innovation for e in estimates]),
             distance=np.array([e.distance for e in estimates]),
             accepted=np.array([bool(e.accepted) for e in estimates]),
+            system=self.map,
         )
 
     def _gaussian_update(
-        self, estimate: Estimate, z: Any, expected: Array, S: Array, cross: Array, joseph: Any
+        self,
+        estimate: Estimate,
+        z: ArrayLike | None,
+        expected: Array,
+        S: Array,
+        cross: Array,
+        joseph: Callable[[Array, Array], Array],
     ) -> Estimate:
         """Update with predicted measurement `expected`, its covariance S without noise, cross covariance of x and z.
 
         `joseph(K, rows)` returns the new covariance for the gain K of the measured rows.
         """
-        z, rows = present(z, self.measurement)
+        values, rows = present(z, self.measurement)
         if len(rows) == 0:
             return Estimate(estimate.mean, estimate.covariance, np.full(self.measurement.size, np.nan))
-        innovation = self.measurement.innovation(z, expected)
+        innovation = self.measurement.innovation(values, expected)
         e = innovation[rows]
-        total = S[np.ix_(rows, rows)] + self.R[np.ix_(rows, rows)]
+        total = S[np.ix_(rows, rows)] + np.asarray(self.R)[np.ix_(rows, rows)]
         names = tuple(self.measurement.names[i] for i in rows)
         L = factor((total + total.T) / 2, "innovation covariance", names)
         white = np.linalg.solve(L, e)
@@ -187,36 +202,43 @@ class GaussianFilter:
             return Estimate(estimate.mean, estimate.covariance, innovation, distance, False)
         K = np.linalg.solve(L.T, np.linalg.solve(L, cross[:, rows].T)).T
         P = joseph(K, rows)
-        return Estimate(estimate.mean + K @ e, (P + P.T) / 2, innovation, distance, True)
+        mean = self.map.retract(estimate.mean, K @ e)
+        return Estimate(mean, recentred(self.map, estimate.mean, mean, (P + P.T) / 2), innovation, distance, True)
 
 
-def propagate(system: Any, points: Array, u: Array, k: int) -> Array:
-    """f(x, u, k) of many states (n, nx) at once; many of them go through the core side by side."""
-    from ..system import System
-
-    if not isinstance(system, System) or len(points) < 32:
-        return np.stack([np.asarray(system.f(x, u, k), dtype=float) for x in points])
-    m = system.model
-    q0, p0 = np.ascontiguousarray(points[:, : m.nq]), np.ascontiguousarray(points[:, m.nq : m.nq + m.nd])
-    forces, rho = u[None, : m.nu], u[None, m.nu :]
-    step = system.dt[k : k + 1]
-    q, p, _, done, _, stop = system.vi._core.rollouts(
-        system.vi.options, q0, p0, step, forces, rho, True, True, 1, True, False
-    )
-    if stop:
-        raise KeyboardInterrupt
-    for i in np.flatnonzero(np.asarray(done) < 1):  # raises the error that says why
-        system.f(points[i], u, k)
-    rate = np.tile(u[m.nu :], (len(points), 1)) - points[:, m.nd : m.nq]
-    return np.hstack([q[:, -1], p[:, -1], rate / step])
+def recentred(space: OneStepMap, old: Array, new: Array, P: Array) -> Array:
+    """A covariance of differences from the state `new` that were measured from `old` before."""
+    J = space.difference_jacobian(old, new)
+    if J is None:
+        return P
+    moved = np.linalg.solve(J, np.linalg.solve(J, P).T)
+    return (moved + moved.T) / 2
 
 
-def check_finite(mean: Array, P: Array, names: Any, k: int) -> None:
+def mean_of(space: OneStepMap, points: Array, weights: Array, start: Array) -> Array:
+    """The state (nx,) from which the weighted differences to the points (n, nx) sum to zero; `start` is near it."""
+    mean = start
+    for _ in range(20):
+        step = weights @ space.difference(mean, points)
+        mean = space.retract(mean, step)
+        if not np.abs(step).max(initial=0.0) > 1e-12 * (1.0 + np.abs(mean).max(initial=0.0)):
+            break
+    return mean
+
+
+def root(P: Array) -> Array:
+    """A square root of a covariance, by eigenvalues, so that it may be singular."""
+    values, vectors = np.linalg.eigh(P)
+    return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, None)))
+
+
+def check_finite(mean: Array, P: Array, space: OneStepMap, k: int) -> None:
     """A filter never hands on NaN: raise with the states that overflowed."""
     if np.isfinite(mean).all() and np.isfinite(P).all():
         return
-    bad = ~np.isfinite(mean) | ~np.isfinite(P).all(axis=1)
-    variables = tuple(str(names[i]) for i in np.flatnonzero(bad))
+    bad = [space.x_names[i] for i in np.flatnonzero(~np.isfinite(mean))]
+    bad += [space.dx_names[i] for i in np.flatnonzero(~np.isfinite(P).all(axis=1))]
+    variables = tuple(dict.fromkeys(bad))
     raise SingularityError(
         f"the prediction of step {k} is not finite: states {', '.join(variables)}",
         matrix="covariance",

@@ -8,13 +8,15 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite
+from ..integrate import OneStep, OneStepMap, complete
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """z = h(x): `h` maps x (nx,) to (size,), `jacobian` to (size, nx); `names` of the entries.
+    """z = h(x): `h` maps x (nx,) to (size,), `jacobian` to (size, ndx), its derivative by tangent components; `names` of the entries.
 
     `angles` lists entries whose innovation is wrapped to (-pi, pi]. `matrix` (size, nx) is set if h(x) = matrix x.
 
@@ -62,6 +64,23 @@ class _Constant:
 
 
 @dataclass(frozen=True, eq=False)
+class _InTangent:
+    """A derivative by coordinates (size, nx) as one by tangent components (size, ndx)."""
+
+    jacobian: Callable[[Array], Array]
+    space: OneStepMap
+
+    def __call__(self, x: Array) -> Array:
+        by = self.space.retract_jacobian(x)
+        return self.jacobian(x) if by is None else self.jacobian(x) @ by
+
+
+def _in_tangent(jacobian: Callable[[Array], Array], system: OneStep) -> Callable[[Array], Array]:
+    space = complete(system)
+    return jacobian if space.retract_jacobian(space.neutral()) is None else _InTangent(jacobian, space)
+
+
+@dataclass(frozen=True, eq=False)
 class _OfConfiguration:
     """A CasADi function of q, as a function of x; `columns` > 0 makes it a Jacobian padded to that many columns."""
 
@@ -78,21 +97,20 @@ class _OfConfiguration:
         return wide
 
 
-def measure(system: Any, *names: str, C: Any = None, angles: tuple[str, ...] = ()) -> Measurement:
-    """A linear sensor: the states with these names (wildcards as in a shell), or z = C x with a matrix C (nz, nx).
+def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tuple[str, ...] = ()) -> Measurement:
+    """A linear sensor of a `system`: the coordinates with these names (wildcards as in a shell), or z = C x with a matrix C (nz, nx).
 
     `angles` names entries whose innovation is wrapped to (-pi, pi].
 
-    >>> from types import SimpleNamespace
-    >>> system = SimpleNamespace(x_names=("theta", "p.theta"), nx=2)
-    >>> measure(system, "theta").matrix
+    >>> import dalembert as da
+    >>> measure(da.MidpointVI(da.models.pendulum(), 0.1), "theta").matrix
     array([[1., 0.]])
     """
     if (C is None) == (not names):
         raise ValueError("give either names of states or a matrix C")
     if C is not None:
-        C = finite(C, "C", (None, system.nx))
-        labels = tuple(f"z[{i}]" for i in range(len(C)))
+        rows_of_x = finite(C, "C", (None, system.nx))
+        labels = tuple(f"z[{i}]" for i in range(len(rows_of_x)))
     else:
         rows: list[int] = []
         for pattern in names:
@@ -100,13 +118,16 @@ def measure(system: Any, *names: str, C: Any = None, angles: tuple[str, ...] = (
             if not hits:
                 raise ValueError(f"no state is called {pattern!r}; there are {', '.join(system.x_names)}")
             rows += [i for i in hits if i not in rows]
-        C = np.eye(system.nx)[rows]
+        rows_of_x = np.eye(system.nx)[rows]
         labels = tuple(system.x_names[i] for i in rows)
     wrapped = tuple(labels.index(name) for name in angles)
-    return Measurement(_Linear(C), _Constant(C), labels, wrapped, C)
+    slope = _in_tangent(_Constant(rows_of_x), system)
+    return Measurement(_Linear(rows_of_x), slope, labels, wrapped, rows_of_x)
 
 
-def measure_expression(system: Any, make: Callable[[Any], Any], *, names: tuple[str, ...] | None = None) -> Measurement:
+def measure_expression(
+    system: OneStep, make: Callable[[Any], Any], *, names: tuple[str, ...] | None = None
+) -> Measurement:
     """A sensor given by a CasADi expression of the configuration: `make` gets the model's `Symbolic`.
 
     `names` labels its entries.
@@ -122,7 +143,10 @@ def measure_expression(system: Any, make: Callable[[Any], Any], *, names: tuple[
 
     from ..symbolic import Symbolic
 
-    symbolic = Symbolic(system.model)
+    model = getattr(system, "model", None)
+    if model is None:
+        raise TypeError(f"{type(system).__name__} has no model whose configuration could be measured")
+    symbolic = Symbolic(model)
     expression = ca.vec(make(symbolic))
     function = ca.Function("h", [symbolic.q], [expression])
     slope = ca.Function("H", [symbolic.q], [ca.densify(ca.jacobian(expression, symbolic.q))])
@@ -130,11 +154,11 @@ def measure_expression(system: Any, make: Callable[[Any], Any], *, names: tuple[
     labels = tuple(f"z[{i}]" for i in range(size)) if names is None else tuple(names)
     if len(labels) != size:
         raise ValueError(f"{len(labels)} names for {size} entries")
-    nq = system.model.nq
-    return Measurement(_OfConfiguration(function, nq), _OfConfiguration(slope, nq, system.nx), labels)
+    by_x = _OfConfiguration(slope, model.nq, system.nx)
+    return Measurement(_OfConfiguration(function, model.nq), _in_tangent(by_x, system), labels)
 
 
-def measure_frame(system: Any, frame: str, axes: str = "xyz") -> Measurement:
+def measure_frame(system: OneStep, frame: str, axes: str = "xyz") -> Measurement:
     """A sensor of world coordinates of a frame's origin (m), e.g. a camera: `axes` are letters of "xyz".
 
     >>> import dalembert as da

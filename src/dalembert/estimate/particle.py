@@ -6,10 +6,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite
 from ..errors import SingularityError
-from .filter import Estimate, GaussianFilter, check_finite, covariance, factor, gate_threshold, present, propagate
+from ..integrate import OneStep
+from .filter import (
+    Estimate,
+    GaussianFilter,
+    check_finite,
+    covariance,
+    factor,
+    gate_threshold,
+    mean_of,
+    present,
+    root,
+)
 from .measurement import Measurement
 
 
@@ -43,10 +55,10 @@ class ParticleFilter(GaussianFilter):
     True
     """
 
-    system: Any
+    system: OneStep
     measurement: Measurement
-    Q: Any
-    R: Any
+    Q: ArrayLike
+    R: ArrayLike
     gate: float | None = None
     particles: int = 500
     resample: float = 0.5
@@ -57,32 +69,33 @@ class ParticleFilter(GaussianFilter):
         if self.particles < 2:
             raise ValueError("a particle filter needs at least two particles")
 
-    def start(self, mean: Any, P: Any) -> Particles:
+    def start(self, mean: ArrayLike, P: ArrayLike) -> Particles:
         """Particles drawn from the Gaussian mean (nx,), P."""
-        n = self.system.nx
-        mean, P = finite(mean, "mean", (n,)), covariance(P, "P", n, definite=False)
+        n, m = self.map.nx, self.map.ndx
+        centre, spread = finite(mean, "mean", (n,)), covariance(P, "P", m, definite=False)
         generator = np.random.default_rng(self.seed)
-        points = mean + generator.normal(size=(self.particles, n)) @ _root(P).T
-        return _cloud(points, np.full(self.particles, 1 / self.particles), generator)
+        points = self.map.retract(centre, generator.normal(size=(self.particles, m)) @ root(spread).T)
+        return self._cloud(points, np.full(self.particles, 1 / self.particles), generator)
 
-    def _predict(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
-        cloud = self._cloud_of(estimate)
+    def propagate(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+        """See `GaussianFilter.propagate`."""
+        cloud, space = self._cloud_of(estimate), self.map
         assert cloud.points is not None
         assert cloud.weights is not None
-        images = propagate(self.system, cloud.points, u, k)
+        images = space.f_batch(cloud.points, u, k)
         generator = _copy(cloud.generator)
-        moved = images + generator.normal(size=images.shape) @ _root(self.noise(k)).T
-        new = _cloud(moved, cloud.weights, generator)
-        check_finite(new.mean, new.covariance, self.system.x_names, k)
-        before, after = cloud.points - cloud.mean, moved - new.mean
+        moved = space.retract(images, generator.normal(size=(len(images), space.ndx)) @ root(self.noise(k)).T)
+        new = self._cloud(moved, cloud.weights, generator)
+        check_finite(new.mean, new.covariance, space, k)
+        before, after = space.difference(cloud.mean, cloud.points), space.difference(new.mean, moved)
         return new, before.T @ (cloud.weights[:, None] * after)
 
-    def update(self, estimate: Estimate, z: Any) -> Particles:
+    def update(self, estimate: Estimate, z: ArrayLike | None) -> Particles:
         """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
         cloud = self._cloud_of(estimate)
         assert cloud.points is not None
         assert cloud.weights is not None
-        z, rows = present(z, self.measurement)
+        values, rows = present(z, self.measurement)
         nothing = np.full(self.measurement.size, np.nan)
         if len(rows) == 0:
             return replace(cloud, innovation=nothing, distance=float("nan"), accepted=None)
@@ -91,10 +104,10 @@ class ParticleFilter(GaussianFilter):
             expected = cloud.points @ sensor.matrix.T
         else:
             expected = np.stack([np.asarray(sensor.h(x), dtype=float) for x in cloud.points])
-        e = sensor.innovation(z, expected)
+        e = sensor.innovation(values, expected)
         mean = cloud.weights @ e
         spread = (e - mean)[:, rows]
-        noise = self.R[np.ix_(rows, rows)]
+        noise = np.asarray(self.R)[np.ix_(rows, rows)]
         total = spread.T @ (cloud.weights[:, None] * spread) + noise
         distance = float(np.sum(np.linalg.solve(factor(total, "innovation covariance"), mean[rows]) ** 2))
         if distance > gate_threshold(self.gate, len(rows)):
@@ -105,7 +118,7 @@ class ParticleFilter(GaussianFilter):
         if not np.isfinite(weights).all() or weights.sum() == 0:
             raise SingularityError("no particle explains the measurement", matrix="weights", hint="use more particles")
         weights /= weights.sum()
-        new = _cloud(cloud.points, weights, cloud.generator)
+        new = self._cloud(cloud.points, weights, cloud.generator)
         if new.effective < self.resample * self.particles:
             generator = _copy(cloud.generator)
             places = (generator.random() + np.arange(self.particles)) / self.particles
@@ -117,11 +130,12 @@ class ParticleFilter(GaussianFilter):
     def _cloud_of(self, estimate: Estimate) -> Particles:
         return estimate if isinstance(estimate, Particles) else self.start(estimate.mean, estimate.covariance)
 
-
-def _cloud(points: Array, weights: Array, generator: Any) -> Particles:
-    mean = weights @ points
-    spread = points - mean
-    return Particles(mean, spread.T @ (weights[:, None] * spread), points=points, weights=weights, generator=generator)
+    def _cloud(self, points: Array, weights: Array, generator: Any) -> Particles:
+        space = self.map
+        mean = mean_of(space, points, weights, points[0])
+        spread = space.difference(mean, points)
+        P = spread.T @ (weights[:, None] * spread)
+        return Particles(mean, P, points=points, weights=weights, generator=generator)
 
 
 def _copy(generator: Any) -> Any:
@@ -129,8 +143,3 @@ def _copy(generator: Any) -> Any:
     from copy import deepcopy
 
     return deepcopy(generator)
-
-
-def _root(P: Array) -> Array:
-    values, vectors = np.linalg.eigh(P)
-    return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, None)))

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..arrays import Array
 from ..text import Brief
-from .filter import Filtered
+from .filter import Filtered, recentred
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Smoothed(Brief):
-    """`mean` (N+1, nx) and `covariance` (N+1, nx, nx) given all measurements."""
+    """`mean` (N+1, nx) and `covariance` (N+1, ndx, ndx) given all measurements."""
 
     mean: Array
     covariance: Array
@@ -22,7 +22,7 @@ class Smoothed(Brief):
 def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
     """Smooth `filtered`, what any of the filters returned from `run`.
 
-    x_k gains G (x_{k+1 | all} - x_{k+1 | k}) with G = cov(x_k, x_{k+1}) P_{k+1|k}^-1; directions whose predicted
+    x_k gains G difference(x_{k+1 | k}, x_{k+1 | all}) with G = cov(x_k, x_{k+1}) P_{k+1|k}^-1; directions whose predicted
     variance is below `tolerance` of the largest (constraints, exactly known states) carry no information and are left.
 
     >>> import numpy as np
@@ -31,13 +31,20 @@ def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
     >>> smooth(f).mean.ravel(), smooth(f).covariance.ravel()
     (array([0.5, 1. ]), array([0.375, 0.5  ]))
     """
-    mean, P = filtered.mean.copy(), filtered.covariance.copy()
+    mean, P, space = filtered.mean.copy(), filtered.covariance.copy(), filtered.system
     for k in reversed(range(len(mean) - 1)):
-        ahead = filtered.predicted_covariance[k + 1]
+        ahead, guess = filtered.predicted_covariance[k + 1], filtered.predicted_mean[k + 1]
         values, vectors = np.linalg.eigh(ahead)
         good = values > tolerance * max(float(values[-1]), 0.0)
         G = (filtered.cross[k] @ vectors[:, good] / values[good]) @ vectors[:, good].T
-        mean[k] += G @ (mean[k + 1] - filtered.predicted_mean[k + 1])
-        new = P[k] + G @ (P[k + 1] - ahead) @ G.T
+        if space is None:
+            mean[k] += G @ (mean[k + 1] - guess)
+            known = P[k + 1]
+        else:
+            mean[k] = space.retract(mean[k], G @ space.difference(guess, mean[k + 1]))
+            known = recentred(space, mean[k + 1], guess, P[k + 1])
+        new = P[k] + G @ (known - ahead) @ G.T
         P[k] = (new + new.T) / 2
+        if space is not None:
+            P[k] = recentred(space, filtered.mean[k], mean[k], P[k])
     return Smoothed(mean, P)

@@ -5,25 +5,25 @@ Schultz, Murphey, Embedded control synthesis, section IV, Fig. 3.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite
 from ..errors import ConvergenceError
+from ..system import System, as_system
 from ..text import Brief
-from .euler import EulerModel
 from .extended import ExtendedKalmanFilter
-from .filter import Estimate, GaussianFilter, covariance, gate_threshold
+from .filter import Estimate, GaussianFilter, covariance, gate_threshold, root
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Brief):
-    """Errors of all trials: `error` (trials, N+1), the length of (estimate - truth) over the chosen states.
+    """Errors of all trials: `error` (trials, N+1), the length of the difference of estimate and truth over the chosen states.
 
-    `refused` (trials,) counts gated measurements, `last_covariance` (trials, nx, nx) belongs to the last state,
+    `refused` (trials,) counts gated measurements, `last_covariance` (trials, ndx, ndx) belongs to the last state,
     `mean` (trials, N+1, nx) holds the estimates if they were kept.
     """
 
@@ -50,13 +50,13 @@ class Study(Brief):
 
 def monte_carlo(
     kalman: GaussianFilter,
-    reference: tuple[Any, Any],
+    reference: tuple[ArrayLike, ArrayLike],
     *,
     trials: int,
-    P0: Any,
+    P0: ArrayLike,
     states: tuple[str, ...] | None = None,
     nominal: bool = False,
-    noise: Any = None,
+    noise: ArrayLike | None = None,
     missing: float = 0.0,
     outliers: tuple[float, float] = (0.0, 0.0),
     seed: int = 0,
@@ -67,12 +67,12 @@ def monte_carlo(
 
     Records: z = h(x) + Gaussian noise of covariance `noise` (default: the filter's R); an entry is missing with
     probability `missing`; a whole measurement is off by outliers[1] times the noise with probability outliers[0].
-    First estimates are drawn from the Gaussian (X[0], P0). `states` names the states whose error counts (default: all).
+    First estimates are drawn from the Gaussian (X[0], P0). `states` names the tangent components whose error counts (default: all).
     `nominal=True`: the predicted mean is the true next state plus process noise of covariance Q, as in the paper, so
     that only the covariance comes from the linearization; otherwise the filter predicts by its own model.
     `keep` keeps all estimates; `seed` starts the random numbers.
 
-    An ExtendedKalmanFilter with a linear measurement on a System or an EulerModel runs in the core, several trials per
+    An ExtendedKalmanFilter with a linear measurement on a `MidpointVI` or an `EulerModel` runs in the core, several trials per
     SIMD register, on `threads` threads (default: all cores); any other filter runs here, one trial after the other.
     The result does not depend on the number of threads. Raises ConvergenceError (`state` = the Study) if a trial
     failed.
@@ -87,41 +87,65 @@ def monte_carlo(
     >>> bool(study.average < 0.05)
     True
     """
-    system, sensor = kalman.system, kalman.measurement
-    X, U = reference
-    U = finite(U, "U", (None, system.nu))
-    N = len(U)
-    X = finite(X, "X", (N + 1, system.nx))
+    sensor = kalman.measurement
+    inputs = finite(reference[1], "U", (None, kalman.system.nu))
+    N = len(inputs)
+    system = as_system(kalman.system, steps=N)
+    if system.steps != N:
+        system = System(system.one_step, t=system.t[: N + 1])
+    truth = finite(reference[0], "X", (N + 1, system.nx))
     if trials < 1:
         raise ValueError("trials must be positive")
-    P0 = covariance(P0, "P0", system.nx, definite=False)
-    weight = np.ones(system.nx) if states is None else np.zeros(system.nx)
+    n = system.ndx
+    spread = covariance(P0, "P0", n, definite=False)
+    weight = np.ones(n) if states is None else np.zeros(n)
     for name in states or ():
-        if name not in system.x_names:
-            raise ValueError(f"no state is called {name!r}; there are {', '.join(system.x_names)}")
-        weight[system.x_names.index(name)] = 1.0
-    level = kalman.R if noise is None else covariance(noise, "noise", sensor.size, definite=False)
+        if name not in system.dx_names:
+            raise ValueError(f"no state is called {name!r}; there are {', '.join(system.dx_names)}")
+        weight[system.dx_names.index(name)] = 1.0
+    level = np.asarray(kalman.R) if noise is None else covariance(noise, "noise", sensor.size, definite=False)
 
     # all chance in one place, so that core, Python and any number of threads see the same records
     generator = np.random.default_rng(seed)
-    start = X[0] + generator.normal(size=(trials, system.nx)) @ _root(P0).T
-    Z = np.stack([np.asarray(sensor.h(x), dtype=float) for x in X])
-    Z = Z + generator.normal(size=(trials, N + 1, sensor.size)) @ _root(level).T
+    start = system.retract(truth[0], generator.normal(size=(trials, n)) @ root(spread).T)
+    Z = np.stack([np.asarray(sensor.h(x), dtype=float) for x in truth])
+    Z = Z + generator.normal(size=(trials, N + 1, sensor.size)) @ root(level).T
     if outliers[0] > 0:
         hit = generator.random((trials, N + 1, 1)) < outliers[0]
-        Z = Z + hit * (outliers[1] * generator.normal(size=Z.shape) @ _root(level).T)
+        Z = Z + hit * (outliers[1] * generator.normal(size=Z.shape) @ root(level).T)
     if missing > 0:
         Z = np.where(generator.random(Z.shape) < missing, np.nan, Z)
     W = None
     if nominal:
-        if kalman.Q.ndim != 2:
+        if np.ndim(kalman.Q) != 2:
             raise ValueError("nominal needs one Q for all steps")
-        W = generator.normal(size=(trials, N, system.nx)) @ _root(kalman.Q).T
+        W = generator.normal(size=(trials, N, n)) @ root(np.asarray(kalman.Q)).T
 
-    if _in_core(kalman):
-        study, status = _core_study(kalman, X, U, start, Z, W, P0, weight, threads, keep)
+    found = None
+    if _may_run_in_core(kalman):
+        gate = None
+        if kalman.gate is not None:
+            gate = np.array([gate_threshold(kalman.gate, count) for count in range(sensor.size + 1)])
+        found = system.kalman(
+            truth,
+            inputs,
+            start,
+            Z,
+            W,
+            sensor.matrix,
+            spread,
+            kalman.Q,
+            kalman.R,
+            gate,
+            weight,
+            threads=threads,
+            keep=keep,
+        )
+    if found is None:
+        study, status = _one_by_one(kalman, system, truth, inputs, start, Z, W, spread, weight, keep)
     else:
-        study, status = _python_study(kalman, X, U, start, Z, W, P0, weight, keep)
+        error, mean, last, status, refused = found
+        study = Study(error, refused, last, mean)
     failed = np.flatnonzero(status)
     if len(failed):
         first = int(failed[0])
@@ -134,17 +158,16 @@ def monte_carlo(
     return study
 
 
-def _in_core(kalman: Any) -> bool:
-    from ..system import System
-
+def _may_run_in_core(kalman: GaussianFilter) -> bool:
+    """Whether the filter is one that the core knows; the system says whether it can."""
     sensor = kalman.measurement
     linear = sensor.matrix is not None and not sensor.angles and sensor.size <= 64
-    known = isinstance(kalman.system, (EulerModel, System))
-    return type(kalman) is ExtendedKalmanFilter and kalman.Q.ndim == 2 and linear and known
+    return type(kalman) is ExtendedKalmanFilter and np.ndim(kalman.Q) == 2 and linear
 
 
-def _core_study(
-    kalman: Any,
+def _one_by_one(
+    kalman: GaussianFilter,
+    system: System,
     X: Array,
     U: Array,
     start: Array,
@@ -152,54 +175,27 @@ def _core_study(
     W: Array | None,
     P0: Array,
     weight: Array,
-    threads: int | None,
     keep: bool,
-) -> tuple[Study, Any]:
-    from .. import _core
-    from ..mechanics import core
-
-    system, sensor = kalman.system, kalman.measurement
-    euler = isinstance(system, EulerModel)
-    dt = np.array([system.step(k) for k in range(len(U))]) if euler else system.dt
-    options = _core.Options(0.5, 0.5, 0.5, 1e-13, 1e-14, 40, False) if euler else system.vi.options
-    gate = None
-    if kalman.gate is not None:
-        gate = np.array([gate_threshold(kalman.gate, n) for n in range(sensor.size + 1)])
-    crew = (os.cpu_count() or 1) if threads is None else int(threads)
-    error, mean, last, status, refused = _core.ekf(
-        core(system.model), options, euler, W is not None, dt, X, U, start, Z, W, sensor.matrix, P0, kalman.Q, kalman.R,
-        gate, weight, crew, keep,
-    )  # fmt: skip
-    return Study(error, refused, last, mean), status
-
-
-def _python_study(
-    kalman: Any, X: Any, U: Any, start: Any, Z: Any, W: Any, P0: Any, weight: Any, keep: bool
 ) -> tuple[Study, Any]:
     trials, steps = len(Z), len(U)
     error = np.full((trials, steps + 1), np.nan)
     means = np.full((trials, *X.shape), np.nan)
-    last = np.zeros((trials, X.shape[1], X.shape[1]))
+    last = np.zeros((trials, *P0.shape))
     refused, status = np.zeros(trials, dtype=np.int32), np.zeros(trials, dtype=np.int32)
     for i in range(trials):
         estimate = Estimate(start[i], P0)
         for k in range(steps + 1):
             try:
                 if k > 0:
-                    estimate, _ = kalman._predict(estimate, U[k - 1], k - 1)
+                    estimate, _ = kalman.propagate(estimate, U[k - 1], k - 1)
                     if W is not None:
-                        estimate = Estimate(X[k] + W[i, k - 1], estimate.covariance)
+                        estimate = Estimate(system.retract(X[k], W[i, k - 1]), estimate.covariance)
                 estimate = kalman.update(estimate, Z[i, k])
             except ConvergenceError:
                 status[i] = k + 1
                 break
             means[i, k] = estimate.mean
-            error[i, k] = np.sqrt(weight @ (estimate.mean - X[k]) ** 2)
+            error[i, k] = np.sqrt(weight @ system.difference(X[k], estimate.mean) ** 2)
             refused[i] += estimate.accepted is False
         last[i] = estimate.covariance
     return Study(error, refused, last, means if keep else None), status
-
-
-def _root(P: Array) -> Array:
-    values, vectors = np.linalg.eigh(P)
-    return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, None)))

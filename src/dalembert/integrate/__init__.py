@@ -1,9 +1,25 @@
-"""The variational integrator, trajectories, batches, and continuous simulation to compare with."""
+"""One-step maps: the variational integrator, maps of one's own, trajectories, batches, and continuous simulation to compare with."""
 
 from .batch import Rollouts, ensemble, rollouts
 from .continuous import simulate_continuous
+from .euler import EulerModel
 from .midpoint import MidpointVI
+from .onestep import OneStep, OneStepMap, Steps, complete
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
-__all__ = ["MidpointVI", "Rollouts", "Scheme", "State", "Trajectory", "ensemble", "rollouts", "simulate_continuous"]
+__all__ = [
+    "EulerModel",
+    "MidpointVI",
+    "OneStep",
+    "OneStepMap",
+    "Rollouts",
+    "Scheme",
+    "State",
+    "Steps",
+    "Trajectory",
+    "complete",
+    "ensemble",
+    "rollouts",
+    "simulate_continuous",
+]

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import floats, matrix
-from .composition import straight
 from .midpoint import MidpointVI, refuse_order
 from .trajectory import State, Trajectory
 
@@ -54,7 +53,7 @@ class Rollouts:
         model, n = self.vi.model, int(self.completed[i])
         u = np.zeros((n, model.nu)) if self.u is None else (self.u if self.u.ndim == 2 else self.u[i])[:n]
         if self.rho is None:
-            rho = np.tile(self.q[i, 0, model.nd :], (n, 1))
+            rho = np.tile(self.q[i, 0, model.nqd :], (n, 1))
         else:
             rho = (self.rho if self.rho.ndim == 2 else self.rho[i])[:n]
         return Trajectory(
@@ -90,8 +89,7 @@ def rollouts(
 
     `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores.
     `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
-    does not stop the others: see `completed`. `keep=False` stores only the last states (with orders above 2, NaN where
-    a rollout failed after its first step). `order` belongs to the integrator: here it is an error.
+    does not stop the others: see `completed`. `keep=False` stores only the last states. `order` belongs to the integrator: here it is an error.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
@@ -101,7 +99,7 @@ def rollouts(
     (3, 101, 1)
     """
     refuse_order(order)
-    model, parts = vi.model, vi.parts
+    model = vi.model
     if not len(starts):
         raise ValueError("no starting states")
     checked = [vi._checked(s) for s in starts]
@@ -119,37 +117,25 @@ def rollouts(
         return matrix(x, (n, width) if x.ndim == 2 else (len(starts), n, width), what)
 
     us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")
-    fine, fine_u, fine_rho = dt, us, rhos
-    if (stages := len(parts)) > 1:
-        fine = np.outer(dt, parts).ravel()
-        fine_u = None if us is None else np.repeat(us, stages, axis=-2)
-        if rhos is not None:
-            rows = np.broadcast_to(rhos, (len(starts), n, model.nk))
-            ways = [straight(q[model.nd :], row, parts) for q, row in zip(q0, rows, strict=True)]
-            fine_rho = np.stack(ways).reshape(len(starts), n * stages, model.nk)
     crew = threads if threads is not None else (os.cpu_count() or 1)
     q, p, lam, done, _, stop = vi._core.rollouts(
         vi.options,
         q0,
         p0,
-        fine,
-        fine_u,
-        fine_rho,
-        fine_u is not None and fine_u.ndim == 2,
-        fine_rho is not None and fine_rho.ndim == 2,
+        dt,
+        us,
+        rhos,
+        us is not None and us.ndim == 2,
+        rhos is not None and rhos.ndim == 2,
         int(crew),
         bool(lanes) and len(starts) > 1,
         bool(keep),
     )
-    completed = np.array(done, dtype=np.int64) // stages
-    if stages > 1 and keep:
-        q, p, lam = q[:, ::stages].copy(), p[:, ::stages].copy(), lam[:, stages - 1 :: stages] / parts[-1]
+    completed = np.array(done, dtype=np.int64)
     for i in np.flatnonzero(completed < n):  # what was not computed must not look like a result
         k = int(completed[i])
         if k == 0:  # not even begun, when interrupted
             q[i, 0], p[i, 0] = q0[i], p0[i]
-        elif stages > 1 and not keep:  # it stopped inside of a step
-            q[i], p[i] = np.nan, np.nan
         if keep:
             q[i, k + 1 :], p[i, k + 1 :], lam[i, k:] = np.nan, np.nan, np.nan
     return Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop))

@@ -10,7 +10,7 @@ Structured linearization, Trajectory optimization and trep; only first order whe
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
@@ -31,14 +31,17 @@ from ..mechanics import (
 )
 from ..model import Model
 from .composition import composition, straight
+from .midpoint_steps import MidpointSteps
+from .onestep import OneStepMap
+from .reachable import free_directions
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 
 
-class MidpointVI:
-    """Generalized midpoint variational integrator of a Model.
+class MidpointVI(OneStepMap):
+    """Generalized midpoint variational integrator of a Model; a `OneStep` with x = (q, p, v_rho), u = (inputs, next kinematic values).
 
     `dt`: step length (s), or an array (N,) of varying steps for `simulate`.
     `order` 4 or 6: every step is composed of 5 or 9 midpoint steps, so that errors fall with the fourth or sixth power of dt while momenta,
@@ -106,11 +109,14 @@ class MidpointVI:
         self._make_options()
 
     def _make_options(self) -> None:
+        self._core = core(self.model)
+        self.options = self._options(self.order)
+
+    def _options(self, order: int) -> _core.Options:
         minus, plus = FORCING[self.forcing]
         h_tolerance = max(4e-15, min(self.tolerance, max(self.tolerance / 10, 1e-14)))
-        self._core = core(self.model)
-        self.options = _core.Options(
-            self.alpha, minus, plus, self.tolerance, h_tolerance, self.max_iterations, self.plain
+        return _core.Options(
+            self.alpha, minus, plus, self.tolerance, h_tolerance, self.max_iterations, self.plain, order=order
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -162,9 +168,9 @@ class MidpointVI:
                 self._check_constraints(before, "q0")
             momentum = self._momentum_between(before, x)
         elif p is not None:
-            momentum = vector(p, model.dynamic, "p")
+            momentum = vector(p, model.velocities[: model.nd], "p")
         else:
-            w = vector(v, model.variables, "v")
+            w = vector(v, model.velocities, "v")
             if check and model.nc and v is not None:
                 c = constraint_jacobian(model, x)
                 rate = np.abs(c @ w)
@@ -213,7 +219,8 @@ class MidpointVI:
         from ..mechanics import force
 
         dt = self._one_dt()
-        mid, w = (1 - self.alpha) * before + self.alpha * after, (after - before) / dt
+        way = self.model.difference(before, after)
+        mid, w = self.model.integrate(before, self.alpha * way), way / dt
         lq, lv = lagrangian_first(self.model, mid, w)
         nd = self.model.nd
         plus = FORCING[self.forcing][1]
@@ -239,7 +246,7 @@ class MidpointVI:
         q, p = self._checked(state)
         x = vector(u, model.inputs, "u")
         y = q.copy() if guess is None else vector(guess, model.variables, "guess").copy()
-        y[model.nd :] = q[model.nd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
+        y[model.nqd :] = q[model.nqd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
         lam0 = np.ascontiguousarray(state.lam, dtype=float)
         new_q, new_p, lam, _, status, error = self._solve(h, q, p, x, y, lam0)
         if status:
@@ -251,23 +258,22 @@ class MidpointVI:
     ) -> tuple[Array, Array, Array, int, int, float]:
         """One step of length h: (q', p', lam, iterations, status, residual). `y` (nq,) guesses q' and ends with the prescribed values;
         `way` (s, nk) gives these after every part of the step, if they do not follow straight lines."""
-        if len(self.parts) == 1:
+        if way is None or len(self.parts) == 1:
             return self._core.step(self.options, h, q, p, u, y, lam)  # type: ignore[no-any-return]
-        if way is None:
-            way = straight(q[self.model.nd :], y[None, self.model.nd :], self.parts)[0]
-        held = np.tile(u, (len(self.parts), 1))
-        qs, ps, last, count, _, status, error, halted = self._core.simulate(
-            self.options, q, p, h * self.parts, held, way, len(self.parts)
+        qs, ps, lams, its, _, status, error, halted = self._core.simulate(
+            self.options, q, p, np.array([h]), u[None], way, 1
         )
         if halted:
             raise KeyboardInterrupt
-        return qs[-1], ps[-1], last[-1] / self.parts[-1], int(count[-1]), status, error
+        return qs[-1], ps[-1], lams[-1], int(its[-1]), status, error
 
     def _checked(self, state: State) -> tuple[Array, Array]:
         if not isinstance(state, State):
             raise TypeError(f"a State is needed (see MidpointVI.state), not {type(state).__name__}")
         self._check_time(state.t)
-        return vector(state.q, self.model.variables, "state.q"), vector(state.p, self.model.dynamic, "state.p")
+        return vector(state.q, self.model.variables, "state.q"), vector(
+            state.p, self.model.velocities[: self.model.nd], "state.p"
+        )
 
     def simulate(
         self,
@@ -283,7 +289,8 @@ class MidpointVI:
     ) -> Trajectory:
         """Simulate `steps` steps (or for `time` seconds) from a state.
 
-        `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u or (u, kinematic).
+        `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u, or (u, kinematic), or
+        one vector of both.
         `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
         With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step.
         Where the order is above 2, prescribed variables follow rho(t) also within a step, or straight lines between the rows of an array.
@@ -298,7 +305,7 @@ class MidpointVI:
           link-1            0.5 ... -0.0403831   in [-0.0403831, 0.604267]
         """
         refuse_order(order)
-        model, parts = self.model, self.parts
+        model = self.model
         q, p = self._checked(start)
         dt = self._steps(steps, time)
         n = len(dt)
@@ -309,27 +316,16 @@ class MidpointVI:
         if callable(u) and _takes_state(u):
             return self._with_policy(start, dt, t, u, kinematic, every)
         inputs = _series(u, t[:-1], n, model.nu, "u")
-        path = _path(kinematic, q[model.nd :], t, parts, model.nk)
-        stages = len(parts)
-        run = partial(
-            self._core.simulate,
-            self.options,
-            q,
-            p,
-            dt if stages == 1 else np.outer(dt, parts).ravel(),
-            inputs if inputs is None or stages == 1 else np.repeat(inputs, stages, axis=0),
-            path if path is None else path.reshape(n * stages, model.nk),
-            every * stages,
-        )
+        path = _path(kinematic, t, self.parts, model.nk)
+        run = partial(self._core.simulate, self.options, q, p, dt, inputs, path, every)
         if progress:
-            with _bar(n * stages) as advance:
+            with _bar(n) as advance:
                 qs, ps, lam, its, done, status, error, stop = run(advance)
         else:
             qs, ps, lam, its, done, status, error, stop = run()
-        done //= stages
         rows = done // every
         u_out = inputs if inputs is not None else np.zeros((n, model.nu))
-        rho_out = path[:, -1] if path is not None else np.zeros((n, model.nk)) + q[model.nd :]
+        rho_out = path[:, -1] if path is not None else np.zeros((n, model.nk)) + q[model.nqd :]
         traj = Trajectory(
             model,
             t[::every][: rows + 1],
@@ -337,7 +333,7 @@ class MidpointVI:
             ps[: rows + 1],
             u_out[::every][:rows],
             rho_out[every - 1 :: every][:rows],
-            lam[:rows] if stages == 1 else lam[:rows] / parts[-1],
+            lam[:rows],
             its[:rows].astype(np.int64),
             bool(stop),
             self._thinned(every),
@@ -377,13 +373,14 @@ class MidpointVI:
 
     def _with_policy(self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int) -> Trajectory:
         """The policy is called once per step; everything else is one call of the core."""
-        model, n, nd, parts = self.model, len(dt), self.model.nd, self.parts
+        model, n, nd = self.model, len(dt), self.model.nd
         if every != 1:
             raise ValueError("every= is for rollouts with input arrays, not for policies")
-        path = _path(kinematic, start.q[nd:], t, parts, model.nk)
+        path = _path(kinematic, t, self.parts, model.nk)
         q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
         u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
         q[0], p[0] = start.q, start.p
+        space = model.configuration
         state, k, stop = start, 0, False
 
         def so_far(k: int) -> Trajectory:
@@ -394,18 +391,17 @@ class MidpointVI:
         try:
             for k in range(n):
                 out = policy(t[k], state)
-                row, next_kin = out if isinstance(out, tuple) else (out, None)
+                row, next_kin = _forces_and_kinematic(out, model)
                 u[k] = vector(row, model.inputs, "u of the policy")
-                if next_kin is None and path is not None:
-                    way = path[k]
+                way = None
+                if next_kin is not None:
+                    rho[k] = vector(next_kin, model.kinematic, "kinematic of the policy")
+                elif path is not None:
+                    way, rho[k] = path[k], path[k, -1]
                 else:
-                    end = (
-                        q[k, nd:] if next_kin is None else vector(next_kin, model.kinematic, "kinematic of the policy")
-                    )
-                    way = straight(q[k, nd:], end[None], parts)[0]
-                rho[k] = way[-1]
-                y = q[k].copy() if k == 0 else 2 * q[k] - q[k - 1]
-                y[nd:] = rho[k]
+                    rho[k] = q[k, model.nqd :]
+                y = q[k].copy() if k == 0 else space.integrate(q[k], space.difference(q[k - 1], q[k]))
+                y[model.nqd :] = rho[k]
                 q[k + 1], p[k + 1], lam[k], its[k], status, error = self._solve(
                     dt[k], q[k], p[k], u[k], y, state.lam, way
                 )
@@ -460,30 +456,187 @@ class MidpointVI:
             **facts,
         )
 
-    # ---- derivatives of one step
+    # ---- as a one-step: x = (q, p, v_rho), u = (inputs, next kinematic values)
+
+    @property
+    def nx(self) -> int:
+        """Coordinates of a state: nq + nd + nkv."""
+        return self.model.nq + self.model.nv
+
+    @property
+    def ndx(self) -> int:
+        """Tangent components of a state: (dq dynamic, dq kinematic, dp, dv_rho), 2 nv."""
+        return 2 * self.model.nv
+
+    @property
+    def nu(self) -> int:
+        """Inputs: those of the model, and its kinematic coordinates."""
+        return self.model.nu + self.model.nk
+
+    @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of q, then "p." and "v." with those of the velocities."""
+        return (*self.model.variables, *self._rate_names())
+
+    @property
+    def dx_names(self) -> tuple[str, ...]:
+        """Names of the velocities, then "p." and "v." with these."""
+        return (*self.model.velocities, *self._rate_names())
+
+    def _rate_names(self) -> tuple[str, ...]:
+        names, nd = self.model.velocities, self.model.nd
+        return (*(f"p.{n}" for n in names[:nd]), *(f"v.{n}" for n in names[nd:]))
+
+    @property
+    def u_names(self) -> tuple[str, ...]:
+        """Names of the inputs, then of the kinematic variables."""
+        return (*self.model.inputs, *self.model.kinematic)
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """The tangent vector at x0 that leads to x1."""
+        if self.model.configuration.flat:
+            return np.subtract(x1, x0)
+        x0, x1 = np.broadcast_arrays(x0, x1)
+        n = self.model.nq
+        return np.concatenate([self.model.difference(x0[..., :n], x1[..., :n]), x1[..., n:] - x0[..., n:]], axis=-1)
+
+    def retract(self, x: Array, dx: Array) -> Array:
+        """The state to which dx leads from x."""
+        if self.model.configuration.flat:
+            return np.add(x, dx)
+        nq, nv = self.model.nq, self.model.nv
+        rest = np.add(x[..., nq:], dx[..., nv:])
+        q = self.model.integrate(x[..., :nq], dx[..., :nv])
+        return np.concatenate([q, rest], axis=-1)
+
+    def difference_jacobian(self, x0: Array, x1: Array) -> Array | None:
+        """Derivative of difference(x0, retract(x1, dx)) by dx at 0, or None for the identity."""
+        n = self.model.nq
+        return self._beside(self.model.configuration.difference_jacobian(x0[..., :n], x1[..., :n]))
+
+    def retract_jacobian(self, x: Array) -> Array | None:
+        """Derivative of retract(x, dx) by dx at 0, or None for the identity."""
+        return self._beside(self.model.configuration.integrate_jacobian(x[..., : self.model.nq]))
+
+    def _beside(self, block: Array | None) -> Array | None:
+        """diag(block, 1), of q and of the rest."""
+        if block is None:
+            return None
+        rows, columns, n = block.shape[-2], block.shape[-1], self.model.nv
+        out = np.zeros((*block.shape[:-2], rows + n, columns + n))
+        out[..., :rows, :columns] = block
+        out[..., rows:, columns:] = np.eye(n)
+        return out
+
+    def neutral(self) -> Array:
+        """The neutral configuration at rest."""
+        return np.concatenate([self.model.neutral(), np.zeros(self.model.nv)])
+
+    def directions(self, X: Array, tolerance: float = 1e-10) -> Array | None:
+        """Orthonormal bases (n, ndx, nr) of the directions along the constraints at states X (n, nx); None without constraints."""
+        return free_directions(self.model, X[:, : self.model.nq], tolerance)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the model has constraints."""
+        return self.model.nc > 0
+
+    def violation(self, x: Array) -> float:
+        """Largest |h(q)| of the constraints."""
+        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nc else 0.0
+
+    def lengths(self, steps: int) -> Array:
+        """Lengths (N,) of the first N steps (s)."""
+        return np.full(steps, self.dt) if isinstance(self.dt, float) else self.dt[:steps]
+
+    def with_dt(self, dt: Array) -> MidpointVI:
+        """The same integrator with steps of the lengths dt (N,)."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.dt = dt
+        return other
+
+    def over(self, t: Array) -> MidpointSteps:
+        """Steps between the times t (N+1,), in the core."""
+        return MidpointSteps(self, t)
+
+    def _at(self, k: int, x: ArrayLike, u: ArrayLike) -> tuple[MidpointSteps, Array, Array]:
+        """Step k alone, and its arguments checked."""
+        if isinstance(self.dt, float):
+            h, t = self.dt, k * self.dt
+        else:
+            h, t = float(self.dt[k]), float(self.dt[:k].sum())
+        alone = MidpointSteps(self.with_dt(np.array([h])), np.array([t, t + h]))
+        return alone, matrix(x, (self.nx,), "x"), matrix(u, (self.nu,), "u")
+
+    def f(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> Array:
+        """The state (nx,) after step k from x (nx,) with the input u (nu,)."""
+        step, y, w = self._at(k, x, u)
+        return step.f(y, w, 0)
+
+    def f_batch(self, X: Array, u: ArrayLike, k: int = 0) -> Array:
+        """f of many states (n, nx), side by side in the core."""
+        step, _, w = self._at(k, self.neutral(), u)
+        return step.f_batch(matrix(X, (-1, self.nx), "X"), w, 0)
 
     def linearize(
-        self, state: State, u: Named | None = None, kinematic: Named | None = None, *, dt: float | None = None
+        self,
+        x: State | ArrayLike,
+        u: Named | None = None,
+        k: int = 0,
+        *,
+        kinematic: Named | None = None,
+        dt: float | None = None,
     ) -> tuple[Array, Array]:
-        """Exact A (nx, nx), B (nx, nu + nk) of the step x' = f(x, u) with x = (q, p, v_rho), u = (inputs, next kinematic values)."""
-        from ..system import System
+        """Exact A (ndx, ndx), B (ndx, nu) of the step x' = f(x, u) with x = (q, p, v_rho), u = (inputs, next kinematic values).
 
-        self._checked(state)
-        h = self._length(dt)
-        system = System(self, t=[0.0, h])
-        system.t = system.t + state.t  # after the step's length was taken: a difference of large times has lost digits
-        x = np.concatenate([state.q, state.p, np.zeros(self.model.nk)])
-        rho = state.q[self.model.nd :] if kinematic is None else vector(kinematic, self.model.kinematic, "kinematic")
-        return system.linearize(x, np.concatenate([vector(u, self.model.inputs, "u"), rho]), 0)
+        `x` is a State (then `u` are the inputs alone, and `kinematic` the next kinematic values, by default unchanged), or a state vector (nx,)
+        with the whole u (nu,) at step k. `dt`: another length of the step.
+        """
+        if isinstance(x, State):
+            q, p = self._checked(x)
+            rho = q[self.model.nqd :]
+            if kinematic is not None:
+                rho = vector(kinematic, self.model.kinematic, "kinematic")
+            y = np.concatenate([q, p, np.zeros(self.model.nkv)])
+            w = np.concatenate([vector(u, self.model.inputs, "u"), rho])
+            h = self._length(dt)
+            step = MidpointSteps(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))
+        else:
+            if kinematic is not None:
+                raise ValueError("kinematic values belong to a State; the u of a state vector ends with them")
+            one = self if dt is None else self.with_dt(np.full(k + 1, self._length(dt)))
+            step, y, w = one._at(k, x, np.zeros(self.nu) if u is None else vector(u, self.u_names, "u"))
+        return step.linearize(y, w, 0)
+
+    def adjoint(self, x: ArrayLike, u: ArrayLike, k: int, z: ArrayLike) -> tuple[Array, Array]:
+        """A'z (ndx,), B'z (nu,) without A and B."""
+        step, y, w = self._at(k, x, u)
+        return step.adjoint(y, w, 0, matrix(z, (self.ndx,), "z"))
+
+    def second_order(self, x: ArrayLike, u: ArrayLike, k: int, z: ArrayLike) -> tuple[Array, Array, Array]:
+        """Exact second derivatives of z . f: xx (ndx, ndx), xu (ndx, nu), uu (nu, nu)."""
+        step, y, w = self._at(k, x, u)
+        return step.second_order(y, w, 0, matrix(z, (self.ndx,), "z"))
 
     def condition(self, state: State, u: Named | None = None, kinematic: Named | None = None) -> dict[str, float]:
         """Ratio of the largest to the smallest pivot of the step's matrices: of the Newton matrix and of Dh(q_k+1) M^-1 Dh(q_k)^T
         (section VII of Structured linearization: both must stay away from singular). It grows without bound towards a singularity;
-        away from one it says little: the condition number is larger, in a long chain by many orders."""
-        after = self.step(state, u, kinematic)
-        x = vector(u, self.model.inputs, "u")
-        newton, constraint = self._core.condition(self.options, self._one_dt(), state.q, state.p, x, after.q, after.lam)
-        return {"newton": newton, "constraints": constraint}
+        away from one it says little: the condition number is larger, in a long chain by many orders. Of a composed step: the worst of its parts."""
+        model, h, midpoint = self.model, self._one_dt(), self._options(2)
+        (q, p), x, lam = self._checked(state), vector(u, model.inputs, "u"), np.zeros(model.nc)
+        rho = q[model.nqd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
+        worst = {"newton": 0.0, "constraints": 0.0}
+        for part, way in zip(self.parts, straight(q[model.nqd :], rho[None], self.parts)[0], strict=True):
+            y = q.copy()
+            y[model.nqd :] = way
+            y, after, lam, _, status, error = self._core.step(midpoint, h * part, q, p, x, y, lam)
+            if status:
+                self._fail(status, error, 0, state.t, state, None)
+            found = self._core.condition(midpoint, h * part, q, p, x, y, lam)
+            worst = {key: max(ratio, new) for (key, ratio), new in zip(worst.items(), found, strict=True)}
+            q, p = y, after
+        return worst
 
 
 def refuse_order(order: Any) -> None:
@@ -521,8 +674,18 @@ def _takes_state(f: Callable[..., Any]) -> bool:
     return len(parameters) >= 2
 
 
-def _path(kinematic: Any, start: Array, t: Array, parts: Array, width: int) -> Array | None:
-    """Prescribed values (N, s, nk) after every part of the steps between the times t (N+1,)."""
+def _forces_and_kinematic(out: Any, model: Model) -> tuple[Any, Any]:
+    """What a policy returns: forces, a pair (forces, next kinematic values), or both in one vector."""
+    if isinstance(out, tuple):
+        forces, kinematic = out
+        return forces, kinematic
+    if model.nk and not isinstance(out, Mapping) and np.shape(out) == (model.nu + model.nk,):
+        return out[: model.nu], out[model.nu :]
+    return out, None
+
+
+def _path(kinematic: Any, t: Array, parts: Array, width: int) -> Array | None:
+    """Prescribed values (N, s, nk) between the times t (N+1,): after every part of a step from a function, else (s = 1) at its end."""
     n, stages = len(t) - 1, len(parts)
     if callable(kinematic) and stages > 1:
         times = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
@@ -530,7 +693,7 @@ def _path(kinematic: Any, start: Array, t: Array, parts: Array, width: int) -> A
         rows = _series(kinematic, times.ravel(), n * stages, width, "kinematic")
         return None if rows is None else rows.reshape(n, stages, width)
     ends = _series(kinematic, t[1:], n, width, "kinematic")
-    return None if ends is None else straight(start, ends, parts)
+    return None if ends is None else ends[:, None]
 
 
 def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | None:

@@ -70,14 +70,14 @@ class Trajectory:
 
     @property
     def v(self) -> Array:
-        """Velocities (N+1, nq) that belong to the momenta, along the constraints (p lacks part of their impulses, which no step feels);
+        """Velocities (N+1, nv) that belong to the momenta, along the constraints (p lacks part of their impulses, which no step feels);
         kinematic ones by central differences of the prescribed values."""
         from ..mechanics import core
 
         model = self.model
-        vk: Array = np.zeros((len(self.t), model.nk))
+        vk: Array = np.zeros((len(self.t), model.nkv))
         if model.nk and self.steps:
-            vk = np.gradient(self.q[:, model.nd :], self.t, axis=0, edge_order=2 if self.steps > 1 else 1)
+            vk = _rates(self._ways()[:, model.nd :], self.dt)
         q, p = np.ascontiguousarray(self.q), np.ascontiguousarray(self.p)
         return core(model).velocity(q, p, vk)[0]  # type: ignore[no-any-return]
 
@@ -150,8 +150,8 @@ class Trajectory:
         from ..mechanics import core
 
         alpha = 0.5 if self.scheme is None else self.scheme.alpha
-        q = (1 - alpha) * self.q[:-1] + alpha * self.q[1:]
-        v = np.diff(self.q, axis=0) / self.dt[:, None]
+        way = self._ways()
+        q, v = self.model.integrate(self.q[:-1], alpha * way), way / self.dt[:, None]
         t, u = core(self.model).energy(np.ascontiguousarray(q), np.ascontiguousarray(v))
         return t + u  # type: ignore[no-any-return]
 
@@ -170,13 +170,22 @@ class Trajectory:
         return np.abs(constraints(self.model, self.q)).max(axis=1)  # type: ignore[no-any-return]
 
     def at(self, t: Any) -> Array:
-        """Configuration at any time(s), by cubic interpolation through q with the velocities of the momenta."""
-        from scipy.interpolate import CubicHermiteSpline
-
+        """Configuration (..., nq) at any time(s) (...), by cubic interpolation through q with the velocities of the momenta."""
         x = floats(t, "t").reshape(np.shape(t))
         if not np.all((x >= self.t[0] - 1e-12) & (x <= self.t[-1] + 1e-12)):
             raise ValueError(f"time outside of [{self.t[0]:g}, {self.t[-1]:g}]")
-        return np.asarray(CubicHermiteSpline(self.t, self.q, self.v)(x))
+        if not self.steps:
+            return np.broadcast_to(self.q[0], (*x.shape, self.model.nq)).copy()
+        k = np.clip(np.searchsorted(self.t, x, side="right") - 1, 0, self.steps - 1)
+        h = self.dt[k][..., None]
+        s, v = (x - self.t[k])[..., None] / h, self.v
+        # Hermite's cubic from 0 to the next configuration, in the tangent space of the one before
+        way = s * s * (3 - 2 * s) * self._ways()[k] + h * s * (1 - s) * ((1 - s) * v[k] - s * v[k + 1])
+        return self.model.integrate(self.q[k], way)
+
+    def _ways(self) -> Array:
+        """From every configuration to the next, (N, nv)."""
+        return self.model.difference(self.q[:-1], self.q[1:])
 
     # ---- pictures
 
@@ -239,6 +248,18 @@ def _scheme(meta: dict[str, Any]) -> Scheme | None:
     return None if meta["scheme"] is None else Scheme(**meta["scheme"])
 
 
+def _rates(ways: Array, dt: Array) -> Array:
+    """Rates (N+1, n) at the nodes of a curve with the differences `ways` (N, n): second order, also with varying steps."""
+    mean = ways / dt[:, None]
+    if len(dt) == 1:
+        return np.repeat(mean, 2, axis=0)
+    before, after = dt[:-1, None], dt[1:, None]
+    inside = (after * mean[:-1] + before * mean[1:]) / (before + after)
+    first = mean[0] + (mean[0] - mean[1]) * dt[0] / (dt[0] + dt[1])
+    last = mean[-1] + (mean[-1] - mean[-2]) * dt[-1] / (dt[-1] + dt[-2])
+    return np.vstack([first, inside, last])
+
+
 def _load_csv(path: Path, model: Model | None) -> Trajectory:
     if model is None:
         raise ValueError(f"{path}: a CSV holds numbers only; pass model=")
@@ -273,7 +294,7 @@ def _load_csv(path: Path, model: Model | None) -> Trajectory:
         q,
         np.nan_to_num(pick([f"p.{n}" for n in model.dynamic])),
         np.nan_to_num(pick([f"u.{n}" for n in model.inputs])[:steps]),
-        q[1:, model.nd :],
+        q[1:, model.nqd :],
         np.zeros((steps, model.nc)),
         np.zeros(steps, dtype=np.int64),
     )

@@ -13,9 +13,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..arrays import nearest
+from ..arrays import Array, floats, nearest
 from ..errors import ModelError
+from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, Element, is_known
 from .frames import Frame, Kinematic, Row, flatten, unflatten
 
@@ -131,19 +133,39 @@ class Model:
         return tuple(rows)
 
     @property
+    def velocities(self) -> tuple[str, ...]:
+        """Names of the velocity components: dynamic, then kinematic; length nv."""
+        return self.configuration.velocities
+
+    @property
     def nq(self) -> int:
-        """Number of configuration variables."""
+        """Number of configuration variables (coordinates)."""
         return len(self._variables)
 
     @property
+    def nqd(self) -> int:
+        """Number of dynamic coordinates: q[:nqd] are dynamic, q[nqd:] kinematic."""
+        return self.nq - self.nk
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity components, nd + nkv (as many as coordinates, unless a joint has more of these)."""
+        return self.configuration.nv
+
+    @property
     def nd(self) -> int:
-        """Number of dynamic variables."""
+        """Number of dynamic velocity components, which is that of the momenta."""
         return self._nd
 
     @property
     def nk(self) -> int:
-        """Number of kinematic variables."""
+        """Number of kinematic variables (coordinates)."""
         return len(self._variables) - self._nd
+
+    @property
+    def nkv(self) -> int:
+        """Number of kinematic velocity components."""
+        return self.nv - self._nd
 
     @property
     def nu(self) -> int:
@@ -176,6 +198,61 @@ class Model:
         if name not in self._inputs:
             raise ModelError(f"unknown input {name!r}{nearest(name, self._inputs)}", culprit=str(name))
         return self._inputs.index(name)
+
+    # ---- configurations: points of a manifold
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The joints in the order of q, with their ways to subtract and add."""
+        turns = {
+            e.frame.variable for e in self._entries if e.frame is not None and e.frame.transform in ("rx", "ry", "rz")
+        }
+        return Configuration([(name, KINDS["hinge" if name in turns else "slider"]) for name in self._variables])
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
+        """The velocity (..., nv) that leads from q0 (..., nq) to q1 in unit time.
+
+        >>> from dalembert import Model, tx
+        >>> Model([tx("a", mass=1.0)]).difference([0.5], [0.75])
+        array([0.25])
+        """
+        return self.configuration.difference(self._points(q0, "q0"), self._points(q1, "q1"))
+
+    def integrate(self, q: ArrayLike, dv: ArrayLike) -> Array:
+        """The configuration (..., nq) to which dv (..., nv) leads from q; undoes `difference`.
+
+        >>> from dalembert import Model, tx
+        >>> Model([tx("a", mass=1.0)]).integrate([0.5], [0.25])
+        array([0.75])
+        """
+        step = floats(dv, "dv")
+        if step.shape[-1:] != (self.nv,):
+            raise ValueError(f"dv has shape {step.shape}, but (..., {self.nv}) is needed")
+        return self.configuration.integrate(self._points(q, "q"), step)
+
+    def neutral(self) -> Array:
+        """The configuration (nq,) where nothing is turned or shifted.
+
+        >>> from dalembert import Model, tx
+        >>> Model([tx("a", mass=1.0)]).neutral()
+        array([0.])
+        """
+        return self.configuration.neutral()
+
+    def random(self, seed: int | np.random.Generator = 0) -> Array:
+        """A configuration (nq,) drawn at random: hinges anywhere, sliders within a metre of zero. Constraints are not heeded.
+
+        >>> from dalembert import Model, tx
+        >>> bool(abs(Model([tx("a", mass=1.0)]).random(seed=1)[0]) < 1.0)
+        True
+        """
+        return self.configuration.random(np.random.default_rng(seed))
+
+    def _points(self, q: ArrayLike, what: str) -> Array:
+        x = floats(q, what)
+        if x.shape[-1:] != (self.nq,):
+            raise ValueError(f"{what} has shape {x.shape}, but (..., {self.nq}) is needed")
+        return x
 
     # ---- values
 

@@ -9,17 +9,23 @@ Rockafellar, on every bound and step. Both are diagonal in (x, u).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .costs import Array, Hessian
+from ..arrays import Array
+from ..system import System
+from .costs import BoundCost, Hessian, of_coordinates
+from .descent import Discrete
 from .result import Iteration, Optimization
+
+if TYPE_CHECKING:
+    from .continuous import ContinuousSystem
 
 
 class BoxCost:
-    """Cost of box bounds; `low` and `high` are (nx + nu,), infinite where there is none.
+    """Cost of box bounds on coordinates and inputs; `low` and `high` are (nx + nu,), infinite where there is none. Derivatives are by coordinates.
 
     The initial state is left out (it is given), the final state is included.
     """
@@ -113,8 +119,8 @@ class BoxCost:
 
 
 def optimize_bounded(
-    system: Any,
-    problem: Callable[..., Any],
+    system: System | ContinuousSystem,
+    problem: Callable[[Sequence[BoundCost]], Discrete],
     X: Array,
     U: Array,
     *,
@@ -132,7 +138,9 @@ def optimize_bounded(
         raise ValueError(f"bound_method must be 'barrier' or 'lagrangian', not {bound_method!r}")
     low, high = _limits(system, bounds)
     box = BoxCost(low, high, system.nx, bound_method, len(U))
-    plain = problem()
+    plain = problem([])
+    horizon = system if isinstance(system, System) else system.cost_system
+    penalty = of_coordinates(horizon, box)
     result: Optimization | None = None
     size = max(1.0, abs(plain.value(X, U)) / len(U))  # what one step costs: the scale of both penalties
     box.eps, box.delta = 0.1 * size, 0.5
@@ -143,7 +151,13 @@ def optimize_bounded(
         if stage and used >= max_iterations:
             break
         result = descend(
-            problem([box]), X, U, history=history, tolerance=tolerance, max_iterations=max_iterations - used, **options
+            problem([penalty]),
+            X,
+            U,
+            history=history,
+            tolerance=tolerance,
+            max_iterations=max_iterations - used,
+            **options,
         )
         # one story: indices keep counting over the stages
         X, U, history = result.X, result.U, result.history
@@ -184,7 +198,9 @@ def optimize_bounded(
     )  # fmt: skip
 
 
-def _limits(system: Any, bounds: Mapping[str, tuple[float | None, float | None]]) -> tuple[Array, Array]:
+def _limits(
+    system: System | ContinuousSystem, bounds: Mapping[str, tuple[float | None, float | None]]
+) -> tuple[Array, Array]:
     names = [*system.x_names, *system.u_names]
     low, high = np.full(len(names), -math.inf), np.full(len(names), math.inf)
     for name, pair in bounds.items():

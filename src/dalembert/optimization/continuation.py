@@ -12,9 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .costs import Array, Cost, TrackingCost
+from ..arrays import Array
+from ..integrate.onestep import StateSpace
+from ..model import Model
+from ..system import System
+from .continuous import ContinuousSystem
+from .costs import Cost, TrackingCost
+from .projection import Start, optimize
 from .result import Optimization
+
+AnySystem = System | ContinuousSystem
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +35,18 @@ class Stage:
     """
 
     label: str
-    system: Any
+    system: AnySystem
     cost: Cost
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def continuation(
-    stages: Iterable[Stage], start: Any, *, start_system: Any = None, keep_going: bool = False, **options: Any
+    stages: Iterable[Stage],
+    start: Start,
+    *,
+    start_system: AnySystem | None = None,
+    keep_going: bool = False,
+    **options: Any,
 ) -> list[Optimization]:
     """Optimize each stage from the result of the one before; returns all results, the last one is the answer.
 
@@ -44,8 +58,6 @@ def continuation(
     >>> continuation([], (0, 0))
     []
     """
-    from .projection import optimize
-
     results: list[Optimization] = []
     previous = start_system
     for stage in stages:
@@ -60,49 +72,51 @@ def continuation(
     return results
 
 
-def _pair(system: Any, start: Any) -> tuple[Array, Array]:
+def _pair(system: AnySystem, start: Any) -> tuple[ArrayLike, ArrayLike]:
     return (start[0], start[1]) if isinstance(start, (tuple, list)) else system.curve(start)
 
 
-def convert(source: Any, X: Any, U: Any, target: Any) -> tuple[Array, Array]:
-    """States (N+1, nx) and inputs (N, nu) of one system for another one, matched by name; what is missing is zero.
+def convert(source: AnySystem, X: ArrayLike, U: ArrayLike, target: AnySystem) -> tuple[Array, Array]:
+    """States (N+1, nx) and inputs (N, nu) of one system for another one, matched by name; missing states are neutral, missing inputs zero.
 
-    >>> from types import SimpleNamespace as System
-    >>> a, b = System(x_names=("q", "p"), u_names=("f", "extra")), System(x_names=("q", "p"), u_names=("f",))
-    >>> convert(a, [[1.0, 2.0]], [[3.0, 4.0]], b)[1]
-    array([[3.]])
+    >>> import dalembert as da
+    >>> a = da.System(da.MidpointVI(da.models.cart_pole(), 0.1), steps=1)
+    >>> b = da.System(da.MidpointVI(da.models.pendulum(), 0.1), steps=1)
+    >>> convert(a, [[1.0, 2.0, 3.0, 4.0]], [[5.0]], b)[0]
+    array([[2., 4.]])
     """
-    return _match(X, source.x_names, target.x_names), _match(U, source.u_names, target.u_names)
+    states = _match(X, source.x_names, target.x_names, target.neutral())
+    return states, _match(U, source.u_names, target.u_names, np.zeros(target.nu))
 
 
-def _match(values: Any, names: Sequence[str], wanted: Sequence[str]) -> Array:
-    values = np.asarray(values, dtype=float)
-    out = np.zeros((len(values), len(wanted)))
+def _match(values: ArrayLike, names: Sequence[str], wanted: Sequence[str], rest: Array) -> Array:
+    given = np.asarray(values, dtype=float)
+    out = np.tile(rest, (len(given), 1))
     for i, name in enumerate(wanted):
         if name in names:
-            out[:, i] = values[:, list(names).index(name)]
+            out[:, i] = given[:, list(names).index(name)]
     return out
 
 
-def with_inputs(model: Any, inputs: Mapping[str, str]) -> Any:
+def with_inputs(model: Model, inputs: Mapping[str, str]) -> Model:
     """A copy of a model with extra (fictitious) inputs: {variable: name of the input that pushes it}.
 
     >>> from dalembert import Model, tx
     >>> with_inputs(Model([tx("x", mass=1.0)]), {"x": "helper"}).inputs
     ('helper',)
     """
-    from ..model import ConfigForce, Model
+    from ..model import ConfigForce
 
     extra = [ConfigForce(variable, name) for variable, name in inputs.items()]
     return Model(model.frames, [*model.elements, *extra], model.name)
 
 
 def fictitious_stages(
-    model: Any,
-    make_system: Callable[[Any], Any],
+    model: Model,
+    make_system: Callable[[Model], AnySystem],
     inputs: Mapping[str, str],
     weights: Sequence[float],
-    cost: Cost | Callable[[Any], Cost],
+    cost: Cost | Callable[[AnySystem], Cost],
 ) -> list[Stage]:
     """Stages that lead `model` through a problem with the help of fictitious inputs {variable: input name}.
 
@@ -128,8 +142,15 @@ def fictitious_stages(
     return [*stages, Stage(f"without {names}", plain, make(plain))]
 
 
-def blend_references(easy: tuple[Any, Any], hard: tuple[Any, Any], count: int) -> list[tuple[Array, Array]]:
-    """`count` references (X, U) from near `easy` to exactly `hard`, evenly spaced.
+def blend_references(
+    easy: tuple[ArrayLike, ArrayLike],
+    hard: tuple[ArrayLike, ArrayLike],
+    count: int,
+    *,
+    system: AnySystem | None = None,
+) -> list[tuple[Array, Array]]:
+    """`count` references (X, U) from near `easy` to exactly `hard`, evenly spaced along the differences of the `system`'s states (default:
+    flat ones).
 
     >>> [float(X[0, 0]) for X, U in blend_references(([[0.0]], [[0.0]]), ([[1.0]], [[0.0]]), 2)]
     [0.5, 1.0]
@@ -137,4 +158,6 @@ def blend_references(easy: tuple[Any, Any], hard: tuple[Any, Any], count: int) -
     if count < 1:
         raise ValueError("count must be at least 1")
     (Xa, Ua), (Xb, Ub) = ([np.asarray(a, dtype=float) for a in pair] for pair in (easy, hard))
-    return [(Xa + s * (Xb - Xa), Ua + s * (Ub - Ua)) for s in np.arange(1, count + 1) / count]
+    space = StateSpace() if system is None else system
+    way = space.difference(Xa, Xb)
+    return [(space.retract(Xa, s * way), Ua + s * (Ub - Ua)) for s in np.arange(1, count + 1) / count]

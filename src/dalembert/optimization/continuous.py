@@ -23,10 +23,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..arrays import Array, floats
 from ..errors import ConvergenceError
-from .costs import Array, BoundCost, Hessian
-from .descent import LQ, Direction, Discrete, IndefiniteModel, Point, _matrix, _rollout, sweep_back
+from ..integrate.onestep import StateSpace
+from ..mechanics import constraints, core
+from ..model import Model
+from .costs import BoundCost, Hessian
+from .descent import LQ, Direction, Discrete, IndefiniteModel, Point, sweep_back, tangent_motion, weight_matrix
 
 Rhs = Callable[[Array, Array], Array]  # (data at a time, y) -> dy/dt
 UNDETERMINED = "the accelerations are not determined: singular mass matrix or constraints"
@@ -34,7 +39,21 @@ SOLVERS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")  # of scipy's solv
 STAGES = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))  # of RK4: when in the step, and weight
 
 
-class ContinuousSystem:
+class _Nodes(StateSpace):
+    """What costs see of a ContinuousSystem: the nodes as steps, and the final state once more at the end."""
+
+    nodes = True
+    nx: int
+    x_names: tuple[str, ...]
+
+    def __init__(self, system: ContinuousSystem) -> None:
+        self.model, self.nx, self.nu = system.model, system.nx, system.nu
+        self.x_names, self.u_names, self.curve = system.x_names, system.u_names, system.curve
+        self.steps = system.steps + 1
+        self.t = np.append(system.t, system.t[-1])
+
+
+class ContinuousSystem(StateSpace):
     """A model in continuous time on the nodes `t` (N+1,), for `optimize`; X (N+1, 2 nq), U (N+1, nu + nk).
 
     integrator: "rk4" (one step per node interval) or any method of scipy's solve_ivp ("RK45", "DOP853", "Radau",
@@ -49,10 +68,10 @@ class ContinuousSystem:
     (('theta', 'v.theta'), array([1., 2.]))
     """
 
-    def __init__(self, model: Any, t: Any, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
-        from ..arrays import floats
-        from ..mechanics import core
+    nx: int
+    x_names: tuple[str, ...]
 
+    def __init__(self, model: Model, t: ArrayLike, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
         self.model = model
         self._core = core(model)
         self.t = floats(t, "t")
@@ -69,12 +88,16 @@ class ContinuousSystem:
         self.nx, self.nu = 2 * model.nq, model.nu + model.nk
         self.x_names = (*model.variables, *(f"v.{v}" for v in model.variables))
         self.u_names = (*model.inputs, *(f"a.{v}" for v in model.kinematic))
-        # costs see the nodes as steps, and the final state once more at the end
-        self.cost_system = SimpleNamespace(
-            model=model, nx=self.nx, nu=self.nu, x_names=self.x_names, u_names=self.u_names, steps=self.steps + 1,
-            t=np.append(self.t, self.t[-1]), dt=np.append(self.dt, 0.0), nodes=True,
-            curve=self.curve,
-        )  # fmt: skip
+        self.cost_system = _Nodes(self)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the model has constraints."""
+        return self.model.nc > 0
+
+    def violation(self, x: Array) -> float:
+        """Largest |h(q)| of the constraints."""
+        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nc else 0.0
 
     # ---- the dynamics
 
@@ -280,12 +303,14 @@ class Continuous(Discrete):
     'Continuous'
     """
 
+    system: ContinuousSystem
+
     def __init__(
         self, system: ContinuousSystem, cost: BoundCost, *, weights: Any = None, gains: str = "lqr", free: Any = None
     ) -> None:
         nx, nu = system.nx, system.nu
         Qp, Rp = (1.0, 1.0) if weights is None else weights
-        weights = _matrix(Qp, nx, "projection Q"), _matrix(Rp, nu, "projection R")
+        weights = weight_matrix(Qp, nx, "projection Q"), weight_matrix(Rp, nu, "projection R")
         self._rate, self._nodes = cost, _NodeCost(cost, system.dt)
         self._free_x = np.zeros(nx, dtype=bool) if free is None else free
         # the first input is free: every other one is the choice of the step before it
@@ -337,7 +362,7 @@ class Continuous(Discrete):
             start[i] = -np.linalg.solve(block, (b[0, :n] - b[0, n:] @ K[0])[i])
         start[n:] = -K[0] @ start[:n] - np.linalg.solve(norm[0], b[0, n:])
         with np.errstate(all="ignore"):
-            dW, _ = _rollout(p.A, p.B, LQ(law, c), start)
+            dW, _ = tangent_motion(p.A, p.B, LQ(law, c), start)
             slope = float((p.lx * dW).sum())
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
@@ -360,7 +385,8 @@ class Continuous(Discrete):
         xx, xu, uu = self.system.second_order_steps(X, U, Z)
         return xx, xu, uu
 
-    def _no_gains(self) -> Array:
+    def no_gains(self) -> Array:
+        """A feedback that does nothing."""
         return np.zeros((self.system.steps, self.system.nu, self.system.nx + self.system.nu))
 
     def _lqr(self, X: Array, U: Array, A: Array, B: Array) -> Array:

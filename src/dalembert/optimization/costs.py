@@ -13,24 +13,91 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
-Weight = Any  # number, vector (diagonal), matrix, stack of matrices per step, or {name: number or array over time}
+from ..arrays import Array
+from ..integrate import Trajectory
+from ..integrate.onestep import slopes
+
+# a number, a vector (diagonal), a matrix, a stack of matrices per step, or {name: number or array over time}
+Weight = ArrayLike | Mapping[str, ArrayLike]
+Reference = Trajectory | tuple[ArrayLike, ArrayLike] | Mapping[str, ArrayLike]
 Hessian = tuple[Array, Array | None, Array]
 
 
+class States(Protocol):
+    """What costs ask of the states of a system; see `StateSpace`."""
+
+    @property
+    def ndx(self) -> int:
+        """Components of a tangent vector."""
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """The tangent vector at x0 that leads to x1."""
+
+    def retract(self, x: Array, dx: Array) -> Array:
+        """The state to which dx leads from x."""
+
+    def difference_jacobian(self, x0: Array, x1: Array) -> Array | None:
+        """Derivative of difference(x0, retract(x1, dx)) by dx at 0, or None for the identity."""
+
+    def retract_jacobian(self, x: Array) -> Array | None:
+        """Derivative of retract(x, dx) by dx at 0, or None for the identity."""
+
+
+class Horizon(States, Protocol):
+    """What a cost is bound to: a `System`, or the nodes of a `ContinuousSystem`."""
+
+    @property
+    def nx(self) -> int:
+        """Coordinates of a state."""
+
+    @property
+    def nu(self) -> int:
+        """Inputs."""
+
+    @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of the coordinates."""
+
+    @property
+    def dx_names(self) -> tuple[str, ...]:
+        """Names of the tangent components."""
+
+    @property
+    def u_names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+
+    @property
+    def model(self) -> Any:
+        """The Model whose configuration the states begin with, or None."""
+
+    @property
+    def steps(self) -> int:
+        """Number of steps N."""
+
+    @property
+    def t(self) -> Array:
+        """Times (N+1,)."""
+
+    def neutral(self) -> Array:
+        """A state to start from."""
+
+    def curve(self, traj: Any) -> tuple[Array, Array]:
+        """(X, U) of a Trajectory."""
+
+
 class BoundCost(Protocol):
-    """A cost with numbers: N steps, X (N+1, nx), U (N, nu)."""
+    """A cost with numbers: N steps, X (N+1, nx), U (N, nu); derivatives by tangent components of the states."""
 
     def values(self, X: Array, U: Array) -> Array:
         """Cost of every step and, last, of the final state: (N+1,)."""
 
     def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """Derivatives by X (N+1, nx) and by U (N, nu)."""
+        """Derivatives by X (N+1, ndx) and by U (N, nu)."""
 
     def hessian(self, X: Array, U: Array) -> Hessian:
-        """Q (N+1, nx, nx), S (N, nx, nu) or None for zero, R (N, nu, nu); read only."""
+        """Q (N+1, ndx, ndx), S (N, ndx, nu) or None for zero, R (N, nu, nu); read only."""
 
 
 class Cost:
@@ -41,7 +108,7 @@ class Cost:
     2
     """
 
-    def bind(self, system: Any) -> BoundCost:
+    def bind(self, system: Horizon) -> BoundCost:
         """Resolve names and shapes against a System; returns a `BoundCost`."""
         raise NotImplementedError
 
@@ -60,7 +127,7 @@ class SumCost(Cost):
 
     terms: tuple[tuple[float, Cost], ...]
 
-    def bind(self, system: Any) -> BoundCost:
+    def bind(self, system: Horizon) -> BoundCost:
         """See `Cost.bind`."""
         return _BoundSum([(w, c.bind(system)) for w, c in self.terms])
 
@@ -74,31 +141,31 @@ class TrackingCost(Cost):
     """Half the weighted square of the distance to a reference, at every step and at the end.
 
     `reference`: a Trajectory, a pair (Xd (N+1, nx), Ud (N, nu)), or {name: number or array over time} (the rest is
-    zero); it need not be a motion of the system. `Q` weighs states, `R` inputs, `Qf` the final state (default: the
-    last Q). A weight is a number, a vector (diagonal), a matrix, a stack of matrices (one per step), or {name:
+    zero, or neutral); it need not be a motion of the system. `Q` (ndx, ndx) weighs the difference of the states, `R` inputs, `Qf` the
+    final state (default: the last Q). A weight is a number, a vector (diagonal), a matrix, a stack of matrices (one per step), or {name:
     number or array over time} with "*" for all names not mentioned (default 0).
 
     >>> import numpy as np
     >>> cost = TrackingCost({"theta": np.pi}, Q={"theta": 10.0, "*": 0.1}, R=1.0)
     """
 
-    reference: Any
+    reference: Reference
     Q: Weight
     R: Weight
-    Qf: Weight = None
+    Qf: Weight | None = None
 
-    def bind(self, system: Any) -> BoundCost:
+    def bind(self, system: Horizon) -> BoundCost:
         """See `Cost.bind`."""
         N = system.steps
         Xd, Ud = _reference(self.reference, system)
-        Q = _weight(self.Q, system.x_names, N + 1, "Q")
+        Q = _weight(self.Q, system.dx_names, N + 1, "Q")
         R = _weight(self.R, system.u_names, N, "R")
         if self.Qf is not None:
-            Qf = _weight(self.Qf, system.x_names, 1, "Qf")
+            Qf = _weight(self.Qf, system.dx_names, 1, "Qf")
             if Q.ndim != Qf.ndim:
                 Q, Qf = _full(Q), _full(Qf)
             Q = np.concatenate([Q[:N], Qf])
-        return _Quadratic(Xd, Ud, Q, R)
+        return _Quadratic(system, Xd, Ud, Q, R)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,42 +175,86 @@ class TerminalCost(Cost):
     >>> reach = TerminalCost({"theta": 3.14}, {"theta": 100.0})
     """
 
-    target: Any
+    target: ArrayLike | Mapping[str, float]
     Qf: Weight
 
-    def bind(self, system: Any) -> BoundCost:
+    def bind(self, system: Horizon) -> BoundCost:
         """See `Cost.bind`."""
         N, nx = system.steps, system.nx
-        target = self.target
-        if isinstance(target, Mapping):
-            target = _from_names(target, system.x_names, 1, "target")[0]
-        target = _finite(target, (nx,), "target of TerminalCost")
-        Qf = _weight(self.Qf, system.x_names, 1, "Qf")
+        given = self.target
+        if isinstance(given, Mapping):
+            given = _from_names(given, system.x_names, 1, "target", system.neutral())[0]
+        target = finite_at(given, (nx,), "target of TerminalCost")
+        Qf = _weight(self.Qf, system.dx_names, 1, "Qf")
         Q = np.zeros((N + 1, *Qf.shape[1:]))
         Q[N] = Qf[0]
-        return _Quadratic(np.tile(target, (N + 1, 1)), np.zeros((N, system.nu)), Q, np.zeros((N, system.nu)))
+        nothing = np.zeros((N, system.nu))
+        return _Quadratic(system, np.tile(target, (N + 1, 1)), nothing, Q, nothing)
 
 
 class _Quadratic:
-    """1/2 (x - xd)'Q(x - xd) + 1/2 (u - ud)'R(u - ud); Q and R diagonal (N, n) or full (N, n, n)."""
+    """1/2 e'Qe + 1/2 (u - ud)'R(u - ud), e = difference(xd, x); Q and R diagonal (N, n) or full (N, n, n)."""
 
-    def __init__(self, Xd: Array, Ud: Array, Q: Array, R: Array) -> None:
-        self._Xd, self._Ud, self._Q, self._R = Xd, Ud, Q, R
-        self._hessian: Hessian | None = None
+    def __init__(self, space: States, Xd: Array, Ud: Array, Q: Array, R: Array) -> None:
+        self._space, self._Xd, self._Ud, self._Q, self._R = space, Xd, Ud, Q, R
+        self._flat: Hessian | None = None
+        if space.difference_jacobian(Xd[:1], Xd[:1]) is None:
+            self._flat = (_full(Q), None, _full(R))
 
     def values(self, X: Array, U: Array) -> Array:
-        dX, dU = X - self._Xd, U - self._Ud
+        dX, dU = self._space.difference(self._Xd, X), U - self._Ud
         out = np.einsum("ki,ki->k", dX, _apply(self._Q, dX))  # a sum over short rows takes twice as long
         out[:-1] += np.einsum("ki,ki->k", dU, _apply(self._R, dU))
         return np.asarray(0.5 * out)
 
     def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
-        return _apply(self._Q, X - self._Xd), _apply(self._R, U - self._Ud)
+        g = _apply(self._Q, self._space.difference(self._Xd, X))
+        if self._flat is None:
+            g = _times(self._jacobian(X), g)
+        return g, _apply(self._R, U - self._Ud)
 
     def hessian(self, X: Array, U: Array) -> Hessian:
-        if self._hessian is None:
-            self._hessian = (_full(self._Q), None, _full(self._R))
-        return self._hessian
+        if self._flat is not None:
+            return self._flat
+        J, g = self._jacobian(X), _apply(self._Q, self._space.difference(self._Xd, X))
+        bend = slopes(lambda d: _times(self._jacobian(self._space.retract(X, d)), g), self._space.ndx, (len(X),))
+        return J.swapaxes(1, 2) @ _full(self._Q) @ J + (bend + bend.swapaxes(1, 2)) / 2, None, _full(self._R)
+
+    def _jacobian(self, X: Array) -> Array:
+        J = self._space.difference_jacobian(self._Xd, X)
+        assert J is not None
+        return J
+
+
+class _OfCoordinates:
+    """A cost whose derivatives are by the coordinates of x, as one by tangent components."""
+
+    def __init__(self, space: States, cost: BoundCost) -> None:
+        self._space, self._cost = space, cost
+
+    def values(self, X: Array, U: Array) -> Array:
+        return self._cost.values(X, U)
+
+    def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
+        gx, gu = self._cost.gradient(X, U)
+        return _times(self._jacobian(X), gx), gu
+
+    def hessian(self, X: Array, U: Array) -> Hessian:
+        Q, S, R = self._cost.hessian(X, U)
+        T, g = self._jacobian(X), self._cost.gradient(X, U)[0]
+        down = T.swapaxes(1, 2)
+        bend = slopes(lambda d: _times(self._jacobian(self._space.retract(X, d)), g), self._space.ndx, (len(X),))
+        return down @ Q @ T + (bend + bend.swapaxes(1, 2)) / 2, None if S is None else down[:-1] @ S, R
+
+    def _jacobian(self, X: Array) -> Array:
+        T = self._space.retract_jacobian(X)
+        assert T is not None
+        return T
+
+
+def of_coordinates(space: Horizon, cost: BoundCost) -> BoundCost:
+    """A cost with derivatives by coordinates as rooms want it, with those by tangent components."""
+    return cost if space.retract_jacobian(space.neutral()) is None else _OfCoordinates(space, cost)
 
 
 class _BoundSum:
@@ -154,24 +265,13 @@ class _BoundSum:
         return sum((w * c.values(X, U) for w, c in self._terms), np.zeros(len(X)))
 
     def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
-        lx, lu = np.zeros_like(X), np.zeros_like(U)
-        for w, c in self._terms:
-            gx, gu = c.gradient(X, U)
-            lx += w * gx
-            lu += w * gu
-        return lx, lu
+        pairs = [(w, c.gradient(X, U)) for w, c in self._terms]
+        return sum(w * g[0] for w, g in pairs), sum(w * g[1] for w, g in pairs)  # type: ignore[return-value]
 
     def hessian(self, X: Array, U: Array) -> Hessian:
-        nx, nu, N = X.shape[1], U.shape[1], len(U)
-        Q, R = np.zeros((N + 1, nx, nx)), np.zeros((N, nu, nu))
-        S: Array | None = None
-        for w, c in self._terms:
-            q, s, r = c.hessian(X, U)
-            Q += w * q
-            R += w * r
-            if s is not None:
-                S = w * s if S is None else S + w * s
-        return Q, S, R
+        parts = [(w, c.hessian(X, U)) for w, c in self._terms]
+        mixed = [w * H[1] for w, H in parts if H[1] is not None]
+        return sum(w * H[0] for w, H in parts), sum(mixed) if mixed else None, sum(w * H[2] for w, H in parts)  # type: ignore[return-value]
 
 
 def sum_costs(costs: Sequence[BoundCost]) -> BoundCost:
@@ -179,7 +279,8 @@ def sum_costs(costs: Sequence[BoundCost]) -> BoundCost:
 
     >>> from dalembert.optimization.costs import _Quadratic
     >>> import numpy as np
-    >>> one = _Quadratic(np.zeros((2, 1)), np.zeros((1, 1)), np.ones((2, 1)), np.ones((1, 1)))
+    >>> from dalembert.integrate.onestep import StateSpace
+    >>> one = _Quadratic(StateSpace(), np.zeros((2, 1)), np.zeros((1, 1)), np.ones((2, 1)), np.ones((1, 1)))
     >>> float(sum_costs([one, one]).values(np.ones((2, 1)), np.ones((1, 1))).sum())
     3.0
     """
@@ -191,6 +292,11 @@ def sum_costs(costs: Sequence[BoundCost]) -> BoundCost:
 
 def _apply(W: Array, e: Array) -> Array:
     return W * e if W.ndim == 2 else np.matmul(W, e[:, :, None])[:, :, 0]
+
+
+def _times(J: Array, g: Array) -> Array:
+    """J'g at every step."""
+    return np.matmul(g[:, None, :], J)[:, 0]
 
 
 def _full(W: Array) -> Array:
@@ -230,9 +336,14 @@ def _symmetric(w: Array, what: str) -> None:
         raise ValueError(f"{what}: weight matrices must be symmetric")
 
 
-def _from_names(values: Mapping[str, Any], names: Sequence[str], count: int, what: str) -> Array:
+def _from_names(
+    values: Mapping[str, Any], names: Sequence[str], count: int, what: str, rest: Array | None = None
+) -> Array:
+    """(count, n) values by name; what is not named has the value of "*", or that of `rest` (n,), or zero."""
     names = list(names)
     out = np.full((count, len(names)), float(values.get("*", 0.0)))
+    if rest is not None and "*" not in values:
+        out[:] = rest
     for name, value in values.items():
         if name == "*":
             continue
@@ -250,22 +361,23 @@ def _from_names(values: Mapping[str, Any], names: Sequence[str], count: int, wha
     return out
 
 
-def _reference(reference: Any, system: Any) -> tuple[Array, Array]:
+def _reference(reference: Reference, system: Horizon) -> tuple[Array, Array]:
     N = system.steps
     if isinstance(reference, Mapping):
         x = {k: v for k, v in reference.items() if k == "*" or k in system.x_names}
         u = {k: v for k, v in reference.items() if k not in x}
-        return _from_names(x, system.x_names, N + 1, "reference"), _from_names(u, system.u_names, N, "reference")
+        Xd = _from_names(x, system.x_names, N + 1, "reference", system.neutral())
+        return Xd, _from_names(u, system.u_names, N, "reference")
     X, U = reference if isinstance(reference, (tuple, list)) else system.curve(reference)
     if getattr(system, "nodes", False):  # continuous time: the final state appears once more
         X = np.vstack([X, np.asarray(X)[-1:]])
     return (
-        _finite(X, (N + 1, system.nx), "reference Xd", system.x_names),
-        _finite(U, (N, system.nu), "reference Ud", system.u_names),
+        finite_at(X, (N + 1, system.nx), "reference Xd", system.x_names),
+        finite_at(U, (N, system.nu), "reference Ud", system.u_names),
     )
 
 
-def _finite(value: Any, shape: tuple[int, ...], what: str, names: Sequence[str] = ()) -> Array:
+def finite_at(value: ArrayLike, shape: tuple[int, ...], what: str, names: Sequence[str] = ()) -> Array:
     """float64 copy-free array of a given shape; a NaN is reported with its place."""
     a = np.ascontiguousarray(value, dtype=float)
     if a.shape != shape:

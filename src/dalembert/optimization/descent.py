@@ -15,15 +15,47 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..arrays import Array
 from ..errors import ConvergenceError
-from ..system import System
-from .costs import Array, BoundCost, Hessian
+from .costs import BoundCost, Hessian
 
 METHODS = ("steepest", "quasi", "newton")
+
+
+class Dynamics(Protocol):
+    """What `Discrete` asks of a system: sizes, states, motions and their derivatives, as `System` has them."""
+
+    @property
+    def ndx(self) -> int:
+        """Components of a tangent vector."""
+
+    @property
+    def nu(self) -> int:
+        """Inputs."""
+
+    @property
+    def steps(self) -> int:
+        """Number of steps N."""
+
+    def difference(self, x0: Array, x1: Array) -> Array:
+        """The tangent vector at x0 that leads to x1."""
+
+    def retract(self, x: Array, dx: Array) -> Array:
+        """The state to which dx leads from x."""
+
+    def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
+        """The motion that follows a curve under the feedback K (N, nu, ndx)."""
+
+    def linearize_trajectory(self, X: Array, U: Array) -> tuple[Array, Array]:
+        """A (N, ndx, ndx), B (N, ndx, nu)."""
+
+    def second_order_trajectory(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+        """Second derivatives of z . f: blocks xx, xu, uu of every step."""
 
 
 class IndefiniteModel(Exception):
@@ -49,7 +81,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Direction:
-    """A tangent motion (dX, dU), the slope Dg.d of the cost along it, and the gains of the LQ problem it solves."""
+    """A tangent motion (dX (N+1, ndx), dU), the slope Dg.d of the cost along it, and the gains of the LQ problem it solves."""
 
     method: str
     dX: Array
@@ -62,25 +94,28 @@ class Discrete:
     """The optimization problem of a System and a cost in discrete time.
 
     `gains` of the projection: "lqr" from the LQR with `weights` = (Q, R) (default identity), or "lq" from the LQ
-    problem of the Gauss-Newton direction, so that one Riccati sweep gives both. `free` (nx,) marks the entries of the
-    initial state that are optimized too.
+    problem of the Gauss-Newton direction, so that one Riccati sweep gives both. `free` (ndx,) marks the components of
+    the initial state that are optimized too.
 
     >>> Discrete.__name__
     'Discrete'
     """
 
     def __init__(
-        self, system: Any, cost: BoundCost, *, weights: Any = None, gains: str = "lqr", free: Array | None = None
+        self,
+        system: Dynamics,
+        cost: BoundCost,
+        *,
+        weights: tuple[ArrayLike, ArrayLike] | None = None,
+        gains: str = "lqr",
+        free: Array | None = None,
     ) -> None:
         self.system, self.cost = system, cost
         self.gains = gains
         self.free = None if free is None or not free.any() else free
-        nx, nu = system.nx, system.nu
-        Qp, Rp = (np.eye(nx), np.eye(nu)) if weights is None else (np.asarray(w, dtype=float) for w in weights)
-        self._Qp, self._Rp = _matrix(Qp, nx, "projection Q"), _matrix(Rp, nu, "projection R")
-        # starting threads takes longer than linearizing a short motion of a small system
-        small = isinstance(system, System) and system.steps * system.nx < 2000
-        self._threads = {"threads": 1} if small else {}
+        n, nu = system.ndx, system.nu
+        Qp, Rp = (np.eye(n), np.eye(nu)) if weights is None else weights
+        self._Qp, self._Rp = weight_matrix(Qp, n, "projection Q"), weight_matrix(Rp, nu, "projection R")
         self.sweeps = 0
 
     # ---- the cost and the projection
@@ -97,11 +132,15 @@ class Discrete:
             raise ConvergenceError("the projected motion is not finite")
         return Xp, Up
 
+    def moved(self, p: Point, d: Direction, step: float) -> tuple[Array, Array]:
+        """The curve that lies `step` along a direction; in general no motion."""
+        return self.system.retract(p.X, step * d.dX), p.U + step * d.dU
+
     def feasible(self, X: Array, U: Array) -> tuple[Array, Array]:
         """The curve itself if it is a motion, else its projection with LQR gains of its linearization."""
         try:
-            same = self.project(X, U, self._no_gains())[0]
-            if np.abs(same - X).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
+            same = self.project(X, U, self.no_gains())[0]
+            if np.abs(self.system.difference(X, same)).max() <= 1e-7 * max(1.0, float(np.abs(X).max())):
                 return X, U
         except ConvergenceError:
             pass  # what cannot be followed without feedback may be possible with it
@@ -126,11 +165,11 @@ class Discrete:
         return p
 
     def costate(self, p: Point) -> Array:
-        """Costate of the projection, (N+1, nx)."""
+        """Costate of the projection, (N+1, ndx)."""
         return sweep_back(p.A, p.B, p.K, p.lx, p.lu)
 
     def model(self, p: Point, method: str, scale: float = 1.0) -> Hessian:
-        """Q (N+1, nx, nx), S (N, nx, nu) or None, R (N, nu, nu) of the quadratic model; `scale` of the second-order
+        """Q (N+1, ndx, ndx), S (N, ndx, nu) or None, R (N, nu, nu) of the quadratic model; `scale` of the second-order
         terms."""
         if method == "steepest":
             N, nx, nu = p.B.shape
@@ -164,7 +203,7 @@ class Discrete:
             except np.linalg.LinAlgError:
                 raise IndefiniteModel("the model is indefinite in the initial state") from None
             start[i] = -np.linalg.solve(factor.T, np.linalg.solve(factor, lq.b0[i]))
-        dX, dU = _rollout(p.A, p.B, lq, start)
+        dX, dU = tangent_motion(p.A, p.B, lq, start)
         slope = float(np.vdot(p.lx, dX) + np.vdot(p.lu, dU))
         if not np.isfinite(slope):
             raise IndefiniteModel("the descent direction is not finite")
@@ -195,15 +234,16 @@ class Discrete:
     # ---- the system
 
     def _linearize(self, X: Array, U: Array) -> tuple[Array, Array]:
-        A, B = self.system.linearize_trajectory(X, U, **self._threads)
+        A, B = self.system.linearize_trajectory(X, U)
         return A, B
 
     def _second(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
-        xx, xu, uu = self.system.second_order_trajectory(X, U, Z, **self._threads)
+        xx, xu, uu = self.system.second_order_trajectory(X, U, Z)
         return xx, xu, uu
 
-    def _no_gains(self) -> Array:
-        return np.zeros((self.system.steps, self.system.nu, self.system.nx))
+    def no_gains(self) -> Array:
+        """A feedback that does nothing."""
+        return np.zeros((self.system.steps, self.system.nu, self.system.ndx))
 
     def _lqr(self, X: Array, U: Array, A: Array, B: Array) -> Array:
         self.sweeps += 1
@@ -244,8 +284,8 @@ def _solve_lq(
     return LQ(K, c, P[0], b[0]) if want_value else LQ(K, c)
 
 
-def _rollout(A: Array, B: Array, lq: LQ, start: Array) -> tuple[Array, Array]:
-    """The tangent motion of the affine law: dX (N+1, nx), dU (N, nu)."""
+def tangent_motion(A: Array, B: Array, lq: LQ, start: Array) -> tuple[Array, Array]:
+    """The tangent motion of the affine law: dX (N+1, ndx), dU (N, nu)."""
     from .. import _core  # type: ignore[attr-defined]
 
     dX, dU = _core.riccati_rollout(A, B, lq.K, lq.c, start)
@@ -277,8 +317,9 @@ def sweep_back(A: Array, B: Array, K: Array, lx: Array, lu: Array) -> Array:
     return np.ascontiguousarray(back[::-1])
 
 
-def _matrix(w: Any, n: int, what: str) -> Array:
-    w = np.asarray(w, dtype=float)
+def weight_matrix(weight: ArrayLike, n: int, what: str) -> Array:
+    """A weight (n, n), or a stack of them, from a number, a diagonal or matrices."""
+    w = np.asarray(weight, dtype=float)
     if w.ndim == 0:
         w = np.eye(n) * w
     elif w.shape == (n,):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .costs import Array, BoundCost, Cost, Hessian, UserFunction
+from ..arrays import Array
+from .costs import BoundCost, Cost, Hessian, Horizon, UserFunction, of_coordinates
 
 
 class Symbols:
@@ -19,16 +20,16 @@ class Symbols:
     name of a state (the next value of a kinematic variable) are reached by `s.input(name)`.
     """
 
-    def __init__(self, system: Any, parameters: tuple[str, ...]) -> None:
+    def __init__(self, system: Horizon, parameters: tuple[str, ...]) -> None:
         import casadi as ca
 
         from ..symbolic import Symbolic
 
         self._system = system
-        self._symbolic = Symbolic(system.model)
-        nq = system.model.nq
-        rest = [ca.SX.sym(str(name)) for name in system.x_names[nq:]]
-        self.x = ca.vertcat(self._symbolic.q, *rest)
+        self._symbolic = None if system.model is None else Symbolic(system.model)
+        q = ca.SX(0, 1) if self._symbolic is None else self._symbolic.q
+        rest = [ca.SX.sym(str(name)) for name in system.x_names[q.numel() :]]
+        self.x = ca.vertcat(q, *rest)
         self.u = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(f"u_{name}") for name in system.u_names))
         self.t = ca.SX.sym("t")
         self.parameters = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in parameters))
@@ -53,11 +54,16 @@ class Symbols:
 
     def position(self, frame: str) -> Any:
         """World position of a frame, 3 (m)."""
-        return self._symbolic.position(frame)
+        return self._of_model("position").position(frame)
 
     def rotation(self, frame: str) -> Any:
         """Rotation matrix of a frame, 3x3."""
-        return self._symbolic.rotation(frame)
+        return self._of_model("rotation").rotation(frame)
+
+    def _of_model(self, what: str) -> Any:
+        if self._symbolic is None:
+            raise ValueError(f"ExpressionCost: a {what} needs a system with a model")
+        return self._symbolic
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +84,17 @@ class ExpressionCost(Cost):
     terminal: UserFunction | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def bind(self, system: Any) -> BoundCost:
+    def bind(self, system: Horizon) -> BoundCost:
         """See `Cost.bind`."""
         if self.stage is None and self.terminal is None:
             raise ValueError("ExpressionCost needs a stage or a terminal function")
-        return _BoundExpression(self, system)
+        return of_coordinates(system, _BoundExpression(self, system))
 
 
 class _BoundExpression:
-    def __init__(self, cost: ExpressionCost, system: Any) -> None:
+    """Derivatives are by the coordinates of x."""
+
+    def __init__(self, cost: ExpressionCost, system: Horizon) -> None:
         N = system.steps
         names = tuple(cost.parameters)
         self._nx, self._nu, self._N = system.nx, system.nu, N
@@ -100,8 +108,7 @@ class _BoundExpression:
             values[: len(v) if v.ndim else N + 1, i] = v
             if v.shape == (N,):
                 values[N, i] = v[-1]
-        times = np.concatenate([[0.0], np.cumsum(system.dt)]) if not hasattr(system, "t") else np.asarray(system.t)
-        self._extra = np.column_stack([times[: N + 1], values])
+        self._extra = np.column_stack([system.t[: N + 1], values])
         self._stage = None if cost.stage is None else _Mapped(cost.stage, system, names, N)
         self._terminal = None if cost.terminal is None else _Mapped(cost.terminal, system, names, 1)
 
@@ -138,7 +145,7 @@ class _BoundExpression:
 class _Mapped:
     """An expression of (x, u, t, parameters) with its gradient and Hessian, evaluated for many time points at once."""
 
-    def __init__(self, user: UserFunction, system: Any, names: tuple[str, ...], count: int) -> None:
+    def __init__(self, user: UserFunction, system: Horizon, names: tuple[str, ...], count: int) -> None:
         import casadi as ca
 
         s = Symbols(system, names)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import nearest
-from .costs import Array
+from ..arrays import Array, nearest
 
 Column = Any  # a column's name, or (name, scale, offset)
 

@@ -15,25 +15,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..arrays import Array
 from ..errors import ConvergenceError
-from .costs import Array, BoundCost, Cost, _finite, sum_costs
+from ..integrate import OneStep, Trajectory
+from ..system import System, as_system
+from .continuous import ContinuousSystem
+from .costs import BoundCost, Cost, finite_at, sum_costs
 from .descent import METHODS, Direction, Discrete, IndefiniteModel, Point
 from .result import Iteration, Optimization, Search, load_checkpoint, save_checkpoint
 
 Method = str | Sequence[str] | Callable[[int], str]
+Start = Trajectory | tuple[ArrayLike, ArrayLike] | Optimization | str | os.PathLike[str]
 
 
 def optimize(
-    system: Any,
+    system: OneStep | ContinuousSystem,
     cost: Cost | BoundCost,
-    start: Any,
+    start: Start,
     *,
     method: Method = "auto",
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     gains: str | None = None,
-    projection: tuple[Any, Any] | None = None,
+    projection: tuple[ArrayLike, ArrayLike] | None = None,
     search: Search | None = None,
     free_start: bool | Sequence[str] = False,
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
@@ -44,7 +50,7 @@ def optimize(
 ) -> Optimization:
     """Find a motion of `system` that locally minimizes `cost`, starting from the motion `start`.
 
-    system: a System (or ContinuousSystem); a MidpointVI together with a Trajectory as `start` works too.
+    system: a System (or ContinuousSystem), or any one-step, over the steps of `start`.
     cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum of them.
     start: a Trajectory, a pair (X (N+1, nx), U (N, nu)), a result, or the path of a checkpoint to continue. A curve
         that is not a motion of the system is projected first.
@@ -56,7 +62,7 @@ def optimize(
         of the Gauss-Newton direction's own LQ problem, which saves a Riccati sweep per iteration and fits the cost.
         Default: "lq" for "auto", else "lqr" (as in the papers).
     search: options of the Armijo line search.
-    free_start: True, or the names of the states whose initial value is optimized too (not for constrained systems).
+    free_start: True, or the names of the tangent components whose initial value is optimized too (not for constrained systems).
     bounds: {name: (low, high)} on inputs or states, None for no bound. bound_method: "barrier" (Hauser, Saccon: the
         result is strictly inside) or "lagrangian" (augmented Lagrangian: active bounds hold to 1e-6 of their range).
     checkpoint: file (.npz) written after every iteration.
@@ -88,29 +94,35 @@ def optimize(
         raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 0:
         raise ValueError(f"max_iterations must be a whole number, not negative, not {max_iterations!r}")
-    system = _as_system(system, start)
-    X, U, history = _start(system, start)
-    bound = cost.bind(getattr(system, "cost_system", system)) if isinstance(cost, Cost) else cost
+    whole = _as_system(system, start)
+    X, U, history = _start(whole, start)
+    bound = (
+        cost.bind(whole.cost_system if isinstance(whole, ContinuousSystem) else whole)
+        if isinstance(cost, Cost)
+        else cost
+    )
     if not hasattr(bound, "values"):
         raise TypeError(f"cost must be a TrackingCost, TerminalCost, ExpressionCost or a sum of them, not {cost!r:.80}")
-    make = getattr(system, "optimization_problem", None) or (lambda c, **o: Discrete(system, c, **o))
-    free = _free(system, free_start)
+    free = _free(whole, free_start)
 
-    def problem(extra: Sequence[BoundCost] = ()) -> Any:
-        return make(sum_costs([bound, *extra]), weights=projection, gains=gains, free=free)
+    def problem(extra: Sequence[BoundCost] = ()) -> Discrete:
+        total = sum_costs([bound, *extra])
+        if isinstance(whole, ContinuousSystem):
+            return whole.optimization_problem(total, weights=projection, gains=gains, free=free)
+        return Discrete(whole, total, weights=projection, gains=gains, free=free)
 
     with _progress(progress) as show:
         if bounds:
             from .bounds import optimize_bounded
 
             return optimize_bounded(
-                system, problem, X, U, bounds=bounds, bound_method=bound_method, history=history, show=show, **options
+                whole, problem, X, U, bounds=bounds, bound_method=bound_method, history=history, show=show, **options
             )
         return descend(problem(), X, U, history=history, show=show, **options)
 
 
 def descend(
-    problem: Any,
+    problem: Discrete,
     X: Array,
     U: Array,
     *,
@@ -178,9 +190,9 @@ def descend(
     except ConvergenceError as error:  # the motion found so far is kept
         status, reason = "stalled", str(error)
     if gains is None:
-        gains = np.zeros((len(U), U.shape[1], X.shape[1]))
+        gains = problem.no_gains()
     return Optimization(
-        getattr(problem, "system", None), X, U, gains, value, slope, status, reason, tuple(rows), problem, search=search
+        problem.system, X, U, gains, value, slope, status, reason, tuple(rows), problem, search=search
     )
 
 
@@ -200,7 +212,7 @@ class _Outcome:
     reason: str = ""
 
 
-def _advance(problem: Any, p: Point, method: str, tolerance: float, search: Search, may_step: bool) -> _Outcome:
+def _advance(problem: Discrete, p: Point, method: str, tolerance: float, search: Search, may_step: bool) -> _Outcome:
     """Choose a direction and follow it; an outcome with a status ends the optimization."""
     tried: list[_Outcome] = []
     uphill: Direction | None = None
@@ -261,7 +273,7 @@ def _candidates(method: str) -> Iterator[tuple[str, float]]:
     yield "steepest", 1.0
 
 
-def _search(problem: Any, p: Point, d: Direction, search: Search, *, expand: bool) -> _Outcome:
+def _search(problem: Discrete, p: Point, d: Direction, search: Search, *, expand: bool) -> _Outcome:
     """Armijo (Algorithm 3): shorten the step until the projection works and the cost falls enough.
 
     `expand`: while a long step wins more than 3/4 of what its slope promises (the minimum of a parabola wins 1/2), the
@@ -272,7 +284,7 @@ def _search(problem: Any, p: Point, d: Direction, search: Search, *, expand: boo
     def attempt(step: float) -> bool:
         out.trials += 1
         try:
-            X, U = problem.project(p.X + step * d.dX, p.U + step * d.dU, p.K)
+            X, U = problem.project(*problem.moved(p, d, step), p.K)
             value = problem.value(X, U)
         except ConvergenceError:
             value = math.nan
@@ -339,19 +351,23 @@ def _method_at(method: Method, index: int) -> str:
     return method if isinstance(method, str) else method[min(index, len(method) - 1)]
 
 
-def _as_system(system: Any, start: Any) -> Any:
-    if hasattr(system, "steps") and hasattr(system, "x_names"):
+def _as_system(system: OneStep | ContinuousSystem, start: Start) -> System | ContinuousSystem:
+    """The system itself, or the steps of the start of any other one-step."""
+    if isinstance(system, (System, ContinuousSystem)):
         return system
-    from ..system import System  # a MidpointVI: the horizon is that of the start
+    if isinstance(start, Trajectory):
+        return as_system(system, t=start.t)
+    if isinstance(start, (tuple, list)) and len(start) == 2:
+        return as_system(system, steps=len(np.asarray(start[1])))
+    raise ValueError(
+        "give a System, or a one-step (e.g. MidpointVI) together with a Trajectory or a pair (X, U) as start"
+    )
 
-    times = getattr(start, "t", None)
-    if times is None:
-        raise ValueError("give a System, or a MidpointVI together with a Trajectory as start")
-    return System(system, t=np.asarray(times))
 
-
-def _start(system: Any, start: Any) -> tuple[Array, Array, tuple[Iteration, ...]]:
+def _start(system: System | ContinuousSystem, start: Start) -> tuple[Array, Array, tuple[Iteration, ...]]:
     history: tuple[Iteration, ...] = ()
+    X: ArrayLike
+    U: ArrayLike
     if isinstance(start, (str, os.PathLike)):
         X, U, history = load_checkpoint(start)
     elif isinstance(start, Optimization):
@@ -362,19 +378,16 @@ def _start(system: Any, start: Any) -> tuple[Array, Array, tuple[Iteration, ...]
         X, U = start
     else:
         X, U = system.curve(start)  # what is no motion is projected
-    nodes = getattr(system, "input_nodes", system.steps)
-    X = _finite(X, (system.steps + 1, system.nx), "start X", system.x_names)
-    U = _finite(U, (nodes, system.nu), "start U", system.u_names)
-    if system.model.nc:
-        from ..mechanics import constraints
-
-        broken = float(np.abs(constraints(system.model, X[0, : system.model.nq])).max())
-        if broken > 1e-6:
-            raise ValueError(f"the start breaks the constraints by {broken:.3g}; see satisfy_constraints")
-    return X, U, history
+    nodes = system.input_nodes if isinstance(system, ContinuousSystem) else system.steps
+    states = finite_at(X, (system.steps + 1, system.nx), "start X", system.x_names)
+    inputs = finite_at(U, (nodes, system.nu), "start U", system.u_names)
+    broken = system.violation(states[0])
+    if broken > 1e-6:
+        raise ValueError(f"the start breaks the constraints by {broken:.3g}; see satisfy_constraints")
+    return states, inputs, history
 
 
-def _project_start(problem: Any, X: Array, U: Array) -> tuple[Array, Array]:
+def _project_start(problem: Discrete, X: Array, U: Array) -> tuple[Array, Array]:
     try:
         return problem.feasible(X, U)
     except (ConvergenceError, IndefiniteModel) as error:
@@ -384,12 +397,12 @@ def _project_start(problem: Any, X: Array, U: Array) -> tuple[Array, Array]:
         ) from error
 
 
-def _free(system: Any, free_start: bool | Sequence[str]) -> Array | None:
+def _free(system: System | ContinuousSystem, free_start: bool | Sequence[str]) -> Array | None:
     if free_start is False:
         return None
-    if getattr(system.model, "nc", 0):
+    if system.constrained:
         raise ValueError("free_start is not available for systems with constraints: the start must satisfy them")
-    names = list(system.x_names)
+    names = list(system.dx_names)
     if free_start is True:
         return np.ones(len(names), dtype=bool)  # type: ignore[return-value]
     unknown = [n for n in free_start if n not in names]

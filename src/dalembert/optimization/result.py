@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from ..errors import ConvergenceError
-from .costs import Array
 
 CONVERGED = "converged"
 
@@ -55,8 +55,8 @@ class Iteration:
 class Optimization:
     """The result of `optimize`.
 
-    `X` (N+1, nx), `U` (N, nu) the best motion found, `gains` (N, nu, nx) a feedback that keeps the system on it
-    (u_k = U_k - gains_k (x_k - X_k); in continuous time see `ContinuousSystem`), `cost` and `slope` (Dg.d, the
+    `X` (N+1, nx), `U` (N, nu) the best motion found, `gains` (N, nu, ndx) a feedback that keeps the system on it
+    (u_k = U_k - gains_k difference(X_k, x_k); in continuous time see `ContinuousSystem`), `cost` and `slope` (Dg.d, the
     convergence measure) there, `history`, and `status`:
 
     - "converged": |slope| is below the tolerance (or no smaller one is representable),
@@ -173,7 +173,7 @@ class Optimization:
         def cost(step: float) -> float:
             """NaN, a gap in the curve, where the projection fails."""
             try:
-                return float(problem.value(*problem.project(p.X + step * d.dX, p.U + step * d.dU, p.K)))
+                return float(problem.value(*problem.project(*problem.moved(p, d, step), p.K)))
             except ConvergenceError:
                 return np.nan
 

@@ -262,18 +262,14 @@ class DSystem:
             found = None
             if not dynamics.user:
                 nq, nd, nk, nu = self._sizes()
-                vi = integrate.MidpointVI(
-                    dynamics.model, float(self._time[1] - self._time[0]), forcing="left", max_iterations=200
-                )
+                vi = integrate.MidpointVI(dynamics.model, np.diff(self._time), forcing="left", max_iterations=200)
                 x = np.concatenate([dynamics.q, nq + dynamics.d, nq + nd + np.arange(nk)])
                 u = np.concatenate([dynamics.map.u, nu + np.arange(nk)])
-                bulk = one_step.System(vi, t=self._time)
-                bulk.dt = np.diff(self._time)  # as single steps have them, to the last bit
-                found = (bulk, x, u)
+                found = (one_step.System(vi, t=self._time), x, u)
             self._bulk = (s._version, found)
         found = self._bulk[1]
         if found is not None:
-            found[0].vi.options = s._dynamics().options(200, self.varint.tolerance)
+            found[0].one_step.options = s._dynamics().options(200, self.varint.tolerance)
         return found  # type: ignore[no-any-return]
 
     def _curves(self, X: Any, U: Any) -> tuple[Array, Array]:

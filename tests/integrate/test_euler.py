@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dalembert import estimate as de
+import dalembert as da
 
 from ..control import models
 from ..control.standin import SymbolicSystem
@@ -12,7 +12,7 @@ from ..control.standin import SymbolicSystem
 @pytest.mark.parametrize("make", [models.cart_pole, models.winch_robot, models.rod_cart])
 def test_derivatives(make):
     model = make()
-    euler = de.EulerModel(model, 0.05)
+    euler = da.EulerModel(model, 0.05)
     rng = np.random.default_rng(0)
     x, u = rng.normal(size=euler.nx), rng.normal(size=euler.nu)
     A, B = euler.linearize(x, u)
@@ -40,7 +40,7 @@ def test_acceleration_solves_the_equations_of_motion(make):
     turn = ca.jtimes(C @ s.v, s.q, s.v) if m.nc else ca.SX(0, 1)
     values = ca.Function("e", [s.q, s.v, s.u], [s.mass_matrix(), rest, C, turn])(q, v, u)
     M, rest, C, turn = (np.array(a) for a in values)
-    a, _ = de.EulerModel(m, 0.1).acceleration(np.concatenate([q, v]), np.concatenate([u, drive]))
+    a, _ = da.EulerModel(m, 0.1).acceleration(np.concatenate([q, v]), np.concatenate([u, drive]))
     np.testing.assert_allclose(a[m.nd :], drive)
     np.testing.assert_allclose(C @ a + turn.ravel(), 0, atol=1e-9)
     force = (M @ a + rest.ravel())[: m.nd]
@@ -52,7 +52,7 @@ def test_acceleration_solves_the_equations_of_motion(make):
 
 def test_acceleration_of_the_string_robot_is_the_limit_of_the_discrete_one():
     model = models.winch_robot()
-    euler = de.EulerModel(model, 1e-3)
+    euler = da.EulerModel(model, 1e-3)
     q = np.array([0.6, -0.8, 0.0, 1.0])
     drive = np.array([0.7, -0.4])
     a, _ = euler.acceleration(np.concatenate([q, np.zeros(4)]), drive)
