@@ -71,11 +71,7 @@ def test_the_checker_sees_arrows(tmp_path, monkeypatch):
 
 # (file, private name of another room): to be emptied
 PRIVATE = {
-    ("estimate/filter.py", "_core"),
     ("formats/document.py", "_frame"),
-    ("system.py", "_core"),
-    ("system.py", "_fail"),
-    ("system.py", "_steps"),
 }
 
 

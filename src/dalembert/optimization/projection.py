@@ -191,9 +191,7 @@ def descend(
         status, reason = "stalled", str(error)
     if gains is None:
         gains = problem.no_gains()
-    return Optimization(
-        problem.system, X, U, gains, value, slope, status, reason, tuple(rows), problem, search=search
-    )
+    return Optimization(problem.system, X, U, gains, value, slope, status, reason, tuple(rows), problem, search=search)
 
 
 # ---- one iteration
