@@ -197,7 +197,7 @@ def parameters(body):
                     yield node.name, x
 
 
-ANY_AT_MOST = 0.33  # of all parameters of public functions; 0.05 is the aim
+ANY_AT_MOST = 0.05  # of all parameters of public functions
 
 
 def test_few_parameters_are_any():

@@ -207,11 +207,11 @@ class Symbolic:
             out[self.model.index(name)] = force
         return out
 
-    def spline(self, spline: Spline, x: Any) -> Any:
+    def spline(self, spline: Spline, x: object) -> Any:
         """See `spline_value`."""
         return spline_value(spline, x)
 
-    def spline_integral(self, spline: Spline, x: Any) -> Any:
+    def spline_integral(self, spline: Spline, x: object) -> Any:
         """See `spline_integral`."""
         return spline_integral(spline, x)
 
@@ -276,7 +276,7 @@ class Quantities:
             raise ModelError(f"{self._label}: may depend on the configuration only, not on {what}", culprit=self._label)
 
 
-def spline_value(spline: Spline, x: Any) -> Any:
+def spline_value(spline: Spline, x: object) -> Any:
     """The spline at a CasADi expression x; outside its table it continues by the parabolic ends.
 
     >>> import casadi as ca
@@ -289,7 +289,7 @@ def spline_value(spline: Spline, x: Any) -> Any:
     return _piecewise(x, spline.knots, ends, c)
 
 
-def spline_integral(spline: Spline, x: Any) -> Any:
+def spline_integral(spline: Spline, x: object) -> Any:
     """Integral of the spline from its first knot to a CasADi expression x.
 
     >>> import casadi as ca

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from .arrays import Array, floats, matrix, whole
+from .arrays import Array, Named, floats, matrix, whole
 from .errors import ConvergenceError
 from .integrate.midpoint_steps import MidpointSteps
 from .integrate.onestep import OneStep, OneStepMap, complete
@@ -133,7 +133,9 @@ class System(OneStepMap):
         """State of the integrator that belongs to a state vector x at step k."""
         return self._midpoint("states").state(self._x(x), k)
 
-    def x(self, q: Any = None, *, p: Any = None, v: Any = None, v_rho: ArrayLike | None = None) -> Array:
+    def x(
+        self, q: Named | None = None, *, p: Named | None = None, v: Named | None = None, v_rho: ArrayLike | None = None
+    ) -> Array:
         """State vector from q with p or v (as `MidpointVI.state`) and the kinematic velocities (default 0)."""
         vi = self._midpoint("configurations").one_step
         s = vi.state(q, p=p, v=v)
@@ -268,7 +270,7 @@ class System(OneStepMap):
             raise ValueError(f"X has {len(ins)} steps, the system {self.steps}")
         return self._steps.trajectory(ref, ins)
 
-    def from_trajectory(self, traj: Any, *, project: bool = False) -> tuple[Array, Array]:
+    def from_trajectory(self, traj: object, *, project: bool = False) -> tuple[Array, Array]:
         """(X (N+1, nx), U (N, nu)) of a motion of this system, with the same steps.
 
         A trajectory of another scheme (order, alpha, forcing, lengths of steps) is not a motion of this system: ValueError, unless `project`,
@@ -292,7 +294,7 @@ class System(OneStepMap):
         K, *_ = _core.riccati(A, B, unit, np.eye(self.nu), unit, self.steps, cost_to_go=False)
         return self.project(X, U, K)
 
-    def curve(self, traj: Any) -> tuple[Array, Array]:
+    def curve(self, traj: object) -> tuple[Array, Array]:
         """(X (N+1, nx), U (N, nu)) of any trajectory with as many steps and the same variables, whatever made it."""
         return self._along(*self._steps.curve(traj))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..model.model import Model
 
@@ -78,7 +78,7 @@ class Plan:
 
         return MidpointVI(self.model, self.time / len(self.u), alpha=self.alpha, forcing=self.forcing)
 
-    def feedback(self, Q: Any, R: Any, Qf: Any = None, **options: Any) -> Any:
+    def feedback(self, Q: ArrayLike, R: ArrayLike, Qf: ArrayLike | None = None, **options: Any) -> Any:
         """The LQR regulator along the motion, designed on its own discrete equations: `da.lqr` in one call.
 
         Q (nx, nx), R (nu + nk, nu + nk), Qf and options as for `da.lqr`.

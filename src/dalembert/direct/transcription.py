@@ -109,11 +109,11 @@ class Transcription:
         self,
         name: str,
         function: Callable[[Any], Any],
-        columns: Any,
-        stage: Any,
+        columns: object,
+        stage: object,
         *,
-        low: Any = 0.0,
-        high: Any = 0.0,
+        low: object = 0.0,
+        high: object = 0.0,
         gap: int = 0,
     ) -> None:
         """Add blocks: `function(z)` returns a CasADi column; `columns` (count, k)."""
@@ -126,11 +126,11 @@ class Transcription:
         low, high = (np.broadcast_to(np.asarray(b, dtype=float), (len(columns), size)) for b in (low, high))
         self.rows.append(Rows(name, function, columns, np.asarray(stage), low, high, gap))
 
-    def cost(self, function: Callable[[Any], Any], columns: Any) -> None:
+    def cost(self, function: Callable[[Any], Any], columns: object) -> None:
         """Add scalar blocks to the objective."""
         self.costs.append((function, np.asarray(columns, dtype=int)))
 
-    def bound(self, what: str, places: Index, low: Any, high: Any) -> None:
+    def bound(self, what: str, places: Index, low: object, high: object) -> None:
         """Narrow the bounds of unknowns; contradictions are noted in `problems`."""
         self._grow()
         low, high = (np.broadcast_to(np.asarray(b, dtype=float), places.shape) for b in (low, high))

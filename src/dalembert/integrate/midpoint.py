@@ -639,7 +639,7 @@ class MidpointVI(OneStepMap):
         return worst
 
 
-def refuse_order(order: Any) -> None:
+def refuse_order(order: object) -> None:
     """Say where the order belongs."""
     if order is not None:
         raise TypeError(f"order belongs to the integrator: MidpointVI(model, dt, order={order!r})")

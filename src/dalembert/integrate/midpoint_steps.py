@@ -264,7 +264,7 @@ class MidpointSteps(Steps):
             scheme=vi.scheme,
         )
 
-    def curve(self, motion: Any) -> tuple[Array, Array]:
+    def curve(self, motion: object) -> tuple[Array, Array]:
         """(X, U) of any Trajectory with as many steps and the same variables, whatever made it."""
         m = self.one_step.model
         if not isinstance(motion, Trajectory):
@@ -300,8 +300,8 @@ class MidpointSteps(Steps):
 
 
 def kalman_in_core(
-    core: Any,
-    options: Any,
+    core: _core.Core,
+    options: _core.Options,
     euler: bool,
     dt: Array,
     X: Array,
@@ -334,7 +334,7 @@ def kalman_in_core(
     return error, mean, last, status, refused
 
 
-def not_overflown(z: Any, *results: Array) -> None:
+def not_overflown(z: object, *results: Array) -> None:
     """Costates may be so large that their products overflow; a sum finds that for little."""
     with np.errstate(over="ignore", invalid="ignore"):
         if all(math.isfinite(r.sum()) for r in results):

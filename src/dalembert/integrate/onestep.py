@@ -385,7 +385,7 @@ class Steps:
         """The motion as users have it: the pair (X, U)."""
         return X, U
 
-    def curve(self, motion: Any) -> tuple[Array, Array]:
+    def curve(self, motion: object) -> tuple[Array, Array]:
         """(X, U) of what `trajectory` returns."""
         if not isinstance(motion, (tuple, list)) or len(motion) != 2:
             kind = type(self.one_step).__name__

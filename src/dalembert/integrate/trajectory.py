@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import floats, nearest
 from ..model import Model
@@ -169,7 +169,7 @@ class Trajectory:
             return np.zeros(len(self.t))
         return np.abs(constraints(self.model, self.q)).max(axis=1)  # type: ignore[no-any-return]
 
-    def at(self, t: Any) -> Array:
+    def at(self, t: ArrayLike) -> Array:
         """Configuration (..., nq) at any time(s) (...), by cubic interpolation through q with the velocities of the momenta."""
         x = floats(t, "t").reshape(np.shape(t))
         if not np.all((x >= self.t[0] - 1e-12) & (x <= self.t[-1] + 1e-12)):

@@ -358,7 +358,7 @@ ry = _elementary("ry", "Rotation about the parent's y axis (rad).")
 rz = _elementary("rz", "Rotation about the parent's z axis (rad).")
 
 
-def se3(matrix: Any, *children: Frame, **options: Any) -> Frame:
+def se3(matrix: object, *children: Frame, **options: Any) -> Frame:
     """A fixed transform by a 4x4 (or 3x4) matrix; options as for `tx`.
 
     >>> se3([[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], name="shifted").name

@@ -219,7 +219,7 @@ class ContinuousSystem(StateSpace):
                 w[:n], w[n:] = x, u
         return np.ascontiguousarray(out[:, :n]), np.ascontiguousarray(out[:, n:])
 
-    def simulate(self, x0: Any, U: Array) -> Array:
+    def simulate(self, x0: object, U: Array) -> Array:
         """Open-loop motion (N+1, nx)."""
         X = np.tile(np.asarray(x0, dtype=float), (self.steps + 1, 1))
         return self.project(X, U, np.zeros((self.steps, self.nu, self.nx + self.nu)))[0]

@@ -83,7 +83,7 @@ class Horizon(States, Protocol):
     def neutral(self) -> Array:
         """A state to start from."""
 
-    def curve(self, traj: Any) -> tuple[Array, Array]:
+    def curve(self, traj: object) -> tuple[Array, Array]:
         """(X, U) of a Trajectory."""
 
 

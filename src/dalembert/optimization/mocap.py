@@ -17,7 +17,7 @@ Column = Any  # a column's name, or (name, scale, offset)
 def read_motion(
     path: str | os.PathLike[str],
     columns: Mapping[str, Column],
-    t: Any,
+    t: object,
     *,
     time: str | float = "t",
     degrees: bool = False,

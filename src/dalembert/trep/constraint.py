@@ -47,19 +47,19 @@ class Constraint(Element):
         point, q = self._at("h")
         return float(self._kept("h", lambda: point.core.constraints(q[None])[0][0, 0]))
 
-    def h_dq(self, q1: Any) -> float:
+    def h_dq(self, q1: object) -> float:
         """First derivative."""
         point, q = self._at("h_dq")
         row = self._kept("h_dq", lambda: self._back(point, point.core.constraints(q[None])[1][0, 0], 1))
         return float(row[self._axis(q1)])
 
-    def h_dqdq(self, q1: Any, q2: Any) -> float:
+    def h_dqdq(self, q1: object, q2: object) -> float:
         """Second derivative."""
         point, q = self._at("h_dqdq")
         table = self._kept("h_dqdq", lambda: self._back(point, point.core.constraint_second(q, np.ones(1)), 2))
         return float(table[self._axis(q1), self._axis(q2)])
 
-    def h_dqdqdq(self, q1: Any, q2: Any, q3: Any) -> float:
+    def h_dqdqdq(self, q1: object, q2: object, q3: object) -> float:
         """Third derivative."""
         point, q = self._at("h_dqdqdq")
         i = self._axis(q1)
@@ -70,7 +70,7 @@ class Constraint(Element):
 
         return float(self._kept(f"h_dqdqdq {i}", third)[self._axis(q2), self._axis(q3)])
 
-    def h_dqdqdqdq(self, q1: Any, q2: Any, q3: Any, q4: Any) -> float:
+    def h_dqdqdqdq(self, q1: object, q2: object, q3: object, q4: object) -> float:
         """Fourth derivative."""
         point, _ = self._at("h_dqdqdqdq")
         names = [point.names.config(self._system.configs[self._axis(q)]) for q in (q1, q2, q3, q4)]

@@ -128,7 +128,7 @@ class PointOnPlane(Constraint):
         return self._normal
 
     @normal.setter
-    def normal(self, value: Any) -> None:
+    def normal(self, value: object) -> None:
         self._normal = _vector(value, "normal")
         self._system._changed()
 
@@ -161,7 +161,7 @@ def _several(system: Any, axes: str, frame1: Any, frame2: Any, name: str | None)
 
 
 def PointToPoint2D(
-    system: Any, plane: str, frame1: Any, frame2: Any, name: str | None = None
+    system: object, plane: str, frame1: object, frame2: object, name: str | None = None
 ) -> tuple[PointToPoint1D, ...]:
     """Two constraints that join the points in a plane ("xy", "xz", "yz")."""
     if sorted(plane) not in (["x", "y"], ["x", "z"], ["y", "z"]):
@@ -169,6 +169,8 @@ def PointToPoint2D(
     return _several(system, plane, frame1, frame2, name)
 
 
-def PointToPoint3D(system: Any, frame1: Any, frame2: Any, name: str | None = None) -> tuple[PointToPoint1D, ...]:
+def PointToPoint3D(
+    system: object, frame1: object, frame2: object, name: str | None = None
+) -> tuple[PointToPoint1D, ...]:
     """Three constraints that join the points."""
     return _several(system, "xyz", frame1, frame2, name)

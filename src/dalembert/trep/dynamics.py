@@ -148,7 +148,7 @@ class Dynamics:
         return self.core_step(options, dt, q1, p1, u, np.zeros(0), q2, lam)
 
     def core_step(
-        self, options: Any, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array
+        self, options: object, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array
     ) -> tuple[Any, ...]:
         """A step of the core with forces w at the probes.
 
@@ -167,7 +167,7 @@ class Dynamics:
         return y[self.inverse], p2, full, its, status, error
 
     def derivatives(
-        self, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
+        self, options: object, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
     ) -> Any:
         """(q2 (nd, nx), p2 (nd, nx), lambda (nc, nx), ok): first derivatives of a step by x."""
         if self.plain:
@@ -181,7 +181,7 @@ class Dynamics:
         return first[: self.nd], first[self.nd : 2 * self.nd], first[2 * self.nd :], True
 
     def second_derivatives(
-        self, z: Array, options: Any, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
+        self, z: Array, options: object, dt: float, q1: Array, p1: Array, u: Array, q2: Array, lam: Array, t: float
     ) -> Array | None:
         """Second derivatives of z . (q2 dynamic, p2, lambda) for rows z (count, 2 nd + nc): (count, nx, nx)."""
         if self.plain:
@@ -197,7 +197,7 @@ class Dynamics:
         return np.concatenate([self.d, self.nd + self.d, 2 * self.nd + self.rows])
 
     def core_first(
-        self, options: Any, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array
+        self, options: object, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array
     ) -> Array | None:
         """First derivatives of the core's step by (x, probes): (2 nd + nc, nx + probes), or None when singular."""
         q, p, c, ok = self.core.derivatives(
@@ -210,7 +210,7 @@ class Dynamics:
         return out
 
     def core_second(
-        self, options: Any, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array, z: Array
+        self, options: object, dt: float, q1: Array, p1: Array, u: Array, w: Array, q2: Array, lam: Array, z: Array
     ) -> Array | None:
         """Second derivatives of z . (q2, p2, lambda) of the core's step by (x, probes)."""
         found, ok = self.core.second_order(
@@ -265,7 +265,7 @@ class Derivatives:
         self.symbolic = Symbolic(translation.model)
         self._made: dict[Any, Callable[..., Any]] = {}
 
-    def function(self, key: Any, expression: Callable[[], Any], variables: list[str], velocities: list[str]) -> Any:
+    def function(self, key: object, expression: Callable[[], Any], variables: list[str], velocities: list[str]) -> Any:
         """A CasADi function of (q, v): `expression` differentiated by the named variables and velocities."""
         import casadi as ca
 

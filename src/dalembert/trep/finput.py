@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .component import Component, number
 
@@ -44,6 +44,6 @@ class Input(Component):
         return float(self._system._u[self._index])
 
     @u.setter
-    def u(self, value: Any) -> None:
+    def u(self, value: object) -> None:
         self._system._u[self._index] = number(value, f"input {self.name!r}")
         self._system._moved()

@@ -41,7 +41,7 @@ class Force(Element):
         system = self._system
         return system._dq[point.q], system._u[point.u]
 
-    def f(self, q: Any) -> float:
+    def f(self, q: object) -> float:
         """Force on a variable at the current state."""
         point, x = self._at("f")
         v, u = self._state(point)
@@ -81,39 +81,39 @@ class Force(Element):
     def _input(self, u: Any) -> int:
         return self._system._input_index(u)
 
-    def f_dq(self, q: Any, q1: Any) -> float:
+    def f_dq(self, q: object, q1: object) -> float:
         """Derivative by a variable."""
         return float(self._first("f_dq", 0)[self._axis(q), self._axis(q1)])
 
-    def f_ddq(self, q: Any, dq1: Any) -> float:
+    def f_ddq(self, q: object, dq1: object) -> float:
         """Derivative by a velocity."""
         return float(self._first("f_ddq", 1)[self._axis(q), self._axis(dq1)])
 
-    def f_du(self, q: Any, u1: Any) -> float:
+    def f_du(self, q: object, u1: object) -> float:
         """Derivative by an input."""
         return float(self._first("f_du", 2)[self._axis(q), self._input(u1)])
 
-    def f_dqdq(self, q: Any, q1: Any, q2: Any) -> float:
+    def f_dqdq(self, q: object, q1: object, q2: object) -> float:
         """Second derivative."""
         return float(self._second("f_dqdq", q, 0)[self._axis(q1), self._axis(q2)])
 
-    def f_ddqdq(self, q: Any, dq1: Any, q2: Any) -> float:
+    def f_ddqdq(self, q: object, dq1: object, q2: object) -> float:
         """Second derivative."""
         return float(self._second("f_ddqdq", q, 1)[self._axis(q2), self._axis(dq1)])
 
-    def f_ddqddq(self, q: Any, dq1: Any, dq2: Any) -> float:
+    def f_ddqddq(self, q: object, dq1: object, dq2: object) -> float:
         """Second derivative."""
         return float(self._second("f_ddqddq", q, 2)[self._axis(dq1), self._axis(dq2)])
 
-    def f_dudq(self, q: Any, u1: Any, q2: Any) -> float:
+    def f_dudq(self, q: object, u1: object, q2: object) -> float:
         """Second derivative."""
         return float(self._second("f_dudq", q, 3)[self._axis(q2), self._input(u1)])
 
-    def f_duddq(self, q: Any, u1: Any, dq2: Any) -> float:
+    def f_duddq(self, q: object, u1: object, dq2: object) -> float:
         """Second derivative."""
         return float(self._second("f_duddq", q, 4)[self._axis(dq2), self._input(u1)])
 
-    def f_dudu(self, q: Any, u1: Any, u2: Any) -> float:
+    def f_dudu(self, q: object, u1: object, u2: object) -> float:
         """Second derivative."""
         return float(self._second("f_dudu", q, 5)[self._input(u1), self._input(u2)])
 

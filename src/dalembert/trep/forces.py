@@ -68,11 +68,11 @@ class Damping(Force):
         self._coefficients = {system.get_config(q): number(c, "coefficient") for q, c in (coefficients or {}).items()}
         super().__init__(system, name)
 
-    def get_damping_coefficient(self, config: Any) -> float:
+    def get_damping_coefficient(self, config: object) -> float:
         """The coefficient of a variable."""
         return self._coefficients.get(self._system.get_config(config), self._default)
 
-    def set_damping_coefficient(self, config: Any, coeff: float | None) -> None:
+    def set_damping_coefficient(self, config: object, coeff: float | None) -> None:
         """Set the coefficient of a variable; None returns it to the default."""
         q = self._system.get_config(config)
         if coeff is None:

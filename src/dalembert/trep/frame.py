@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..model import elementary
 from .component import Component, number
@@ -67,10 +67,10 @@ class Frame(Component):
         self,
         parent: Frame,
         transform: str,
-        param: Any,
+        param: object,
         name: str | None = None,
         kinematic: bool = False,
-        mass: Any = 0.0,
+        mass: object = 0.0,
     ) -> None:
         if not isinstance(parent, Frame):
             raise TypeError(f"the parent of a frame must be a Frame, not {type(parent).__name__}")
@@ -141,7 +141,7 @@ class Frame(Component):
             stack.extend(reversed(frame._children))
         return found
 
-    def uses_config(self, q: Any) -> bool:
+    def uses_config(self, q: object) -> bool:
         """Does this frame move with a variable?"""
         config = self._system.get_config(q)
         frame: Frame | None = self
@@ -244,7 +244,9 @@ class Frame(Component):
         self._value = _se3(value, repr(self)) if self._type == CONST_SE3 else number(value, "the transform's value")
         self._system._changed()
 
-    def set_SE3(self, Rx: Any = (1, 0, 0), Ry: Any = (0, 1, 0), Rz: Any = (0, 0, 1), p: Any = (0, 0, 0)) -> None:
+    def set_SE3(
+        self, Rx: ArrayLike = (1, 0, 0), Ry: ArrayLike = (0, 1, 0), Rz: ArrayLike = (0, 0, 1), p: ArrayLike = (0, 0, 0)
+    ) -> None:
         """Set the transform of a CONST_SE3 frame by its columns."""
         if self._type != CONST_SE3:
             raise ValueError("only a CONST_SE3 frame has a transform to set")
@@ -404,19 +406,19 @@ class Frame(Component):
         """Pose in the world, 4x4."""
         return self._system._kinematics().pose(self).copy()
 
-    def g_dq(self, q1: Any) -> Array:
+    def g_dq(self, q1: object) -> Array:
         """Derivative of the pose."""
         return self._pose(q1)
 
-    def g_dqdq(self, q1: Any, q2: Any) -> Array:
+    def g_dqdq(self, q1: object, q2: object) -> Array:
         """Second derivative of the pose."""
         return self._pose(q1, q2)
 
-    def g_dqdqdq(self, q1: Any, q2: Any, q3: Any) -> Array:
+    def g_dqdqdq(self, q1: object, q2: object, q3: object) -> Array:
         """Third derivative of the pose."""
         return self._pose(q1, q2, q3)
 
-    def g_dqdqdqdq(self, q1: Any, q2: Any, q3: Any, q4: Any) -> Array:
+    def g_dqdqdqdq(self, q1: object, q2: object, q3: object, q4: object) -> Array:
         """Fourth derivative of the pose."""
         return self._pose(q1, q2, q3, q4)
 
@@ -424,11 +426,11 @@ class Frame(Component):
         """Inverse of the pose."""
         return self._system._kinematics().inverse(self).copy()
 
-    def g_inv_dq(self, q1: Any) -> Array:
+    def g_inv_dq(self, q1: object) -> Array:
         """Derivative of the inverse of the pose."""
         return self._pose_inverse(q1)
 
-    def g_inv_dqdq(self, q1: Any, q2: Any) -> Array:
+    def g_inv_dqdq(self, q1: object, q2: object) -> Array:
         """Second derivative of the inverse of the pose."""
         return self._pose_inverse(q1, q2)
 
@@ -436,19 +438,19 @@ class Frame(Component):
         """Origin in the world, (x, y, z, 1)."""
         return self.g()[:, 3].copy()
 
-    def p_dq(self, q1: Any) -> Array:
+    def p_dq(self, q1: object) -> Array:
         """Derivative of the origin, (4,)."""
         return self._pose(q1)[:, 3]
 
-    def p_dqdq(self, q1: Any, q2: Any) -> Array:
+    def p_dqdq(self, q1: object, q2: object) -> Array:
         """Second derivative of the origin."""
         return self._pose(q1, q2)[:, 3]
 
-    def p_dqdqdq(self, q1: Any, q2: Any, q3: Any) -> Array:
+    def p_dqdqdq(self, q1: object, q2: object, q3: object) -> Array:
         """Third derivative of the origin."""
         return self._pose(q1, q2, q3)[:, 3]
 
-    def p_dqdqdqdq(self, q1: Any, q2: Any, q3: Any, q4: Any) -> Array:
+    def p_dqdqdqdq(self, q1: object, q2: object, q3: object, q4: object) -> Array:
         """Fourth derivative of the origin."""
         return self._pose(q1, q2, q3, q4)[:, 3]
 
@@ -482,31 +484,31 @@ class Frame(Component):
         """Body velocity g^-1 dg/dt, 4x4."""
         return self._velocity()
 
-    def vb_ddq(self, dq1: Any) -> Array:
+    def vb_ddq(self, dq1: object) -> Array:
         """Derivative of the body velocity by a velocity."""
         return self._column(dq1)
 
-    def vb_dq(self, q1: Any) -> Array:
+    def vb_dq(self, q1: object) -> Array:
         """Derivative of the body velocity by a variable."""
         return self._velocity(q1)
 
-    def vb_dqdq(self, q1: Any, q2: Any) -> Array:
+    def vb_dqdq(self, q1: object, q2: object) -> Array:
         """Second derivative of the body velocity by variables."""
         return self._velocity(q1, q2)
 
-    def vb_dqdqdq(self, q1: Any, q2: Any, q3: Any) -> Array:
+    def vb_dqdqdq(self, q1: object, q2: object, q3: object) -> Array:
         """Third derivative of the body velocity by variables."""
         return self._velocity(q1, q2, q3)
 
-    def vb_ddqdq(self, dq1: Any, q2: Any) -> Array:
+    def vb_ddqdq(self, dq1: object, q2: object) -> Array:
         """Mixed derivative of the body velocity."""
         return self._column(dq1, q2)
 
-    def vb_ddqdqdq(self, dq1: Any, q2: Any, q3: Any) -> Array:
+    def vb_ddqdqdq(self, dq1: object, q2: object, q3: object) -> Array:
         """Mixed derivative of the body velocity."""
         return self._column(dq1, q2, q3)
 
-    def vb_ddqdqdqdq(self, dq1: Any, q2: Any, q3: Any, q4: Any) -> Array:
+    def vb_ddqdqdqdq(self, dq1: object, q2: object, q3: object, q4: object) -> Array:
         """Mixed derivative of the body velocity."""
         return self._column(dq1, q2, q3, q4)
 
@@ -536,49 +538,49 @@ class FrameDef:
         return Frame(parent, self.transform, self.param, self.name, self.kinematic, self.mass)
 
 
-def tx(param: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def tx(param: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a translation along x, for `import_frames`."""
     return FrameDef(TX, param, name, kinematic, mass)
 
 
-def ty(param: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def ty(param: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a translation along y, for `import_frames`."""
     return FrameDef(TY, param, name, kinematic, mass)
 
 
-def tz(param: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def tz(param: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a translation along z, for `import_frames`."""
     return FrameDef(TZ, param, name, kinematic, mass)
 
 
-def rx(param: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def rx(param: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a rotation about x, for `import_frames`."""
     return FrameDef(RX, param, name, kinematic, mass)
 
 
-def ry(param: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def ry(param: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a rotation about y, for `import_frames`."""
     return FrameDef(RY, param, name, kinematic, mass)
 
 
-def rz(param: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def rz(param: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a rotation about z, for `import_frames`."""
     return FrameDef(RZ, param, name, kinematic, mass)
 
 
-def const_se3(se3: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def const_se3(se3: object, name: str | None = None, kinematic: bool = False, mass: object = 0.0) -> FrameDef:
     """Definition of a fixed transform, for `import_frames`: a 4x4 matrix, or (Rx, Ry, Rz, p) columns as trep takes them."""
     return FrameDef(CONST_SE3, se3, name, kinematic, mass)
 
 
-def const_txyz(xyz: Any, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
+def const_txyz(xyz: ArrayLike, name: str | None = None, kinematic: bool = False, mass: Any = 0.0) -> FrameDef:
     """Definition of a fixed translation by (x, y, z), for `import_frames`."""
     g = np.eye(4)
     g[:3, 3] = xyz
     return FrameDef(CONST_SE3, g, name, kinematic, mass)
 
 
-def rotation_matrix(theta: float, axis: Any) -> Array:
+def rotation_matrix(theta: float, axis: object) -> Array:
     """4x4 rotation by theta about an axis.
 
     >>> rotation_matrix(np.pi / 2, (0, 0, 1))[:2, :2].round(9)

@@ -163,7 +163,7 @@ class MidpointVI:
         return self._q1.copy()
 
     @q1.setter
-    def q1(self, value: Any) -> None:
+    def q1(self, value: object) -> None:
         self._put("q1", value, self.nq)
 
     @property
@@ -172,7 +172,7 @@ class MidpointVI:
         return self._q2.copy()
 
     @q2.setter
-    def q2(self, value: Any) -> None:
+    def q2(self, value: object) -> None:
         self._put("q2", value, self.nq)
 
     @property
@@ -181,7 +181,7 @@ class MidpointVI:
         return self._p1.copy()
 
     @p1.setter
-    def p1(self, value: Any) -> None:
+    def p1(self, value: object) -> None:
         self._put("p1", value, self.nd)
 
     @property
@@ -190,7 +190,7 @@ class MidpointVI:
         return self._p2.copy()
 
     @p2.setter
-    def p2(self, value: Any) -> None:
+    def p2(self, value: object) -> None:
         self._put("p2", value, self.nd)
 
     @property
@@ -199,7 +199,7 @@ class MidpointVI:
         return self._u1.copy()
 
     @u1.setter
-    def u1(self, value: Any) -> None:
+    def u1(self, value: object) -> None:
         self._put("u1", value, self.nu)
 
     @property
@@ -208,7 +208,7 @@ class MidpointVI:
         return self._lambda1.copy()
 
     @lambda1.setter
-    def lambda1(self, value: Any) -> None:
+    def lambda1(self, value: object) -> None:
         self._put("lambda1", value, self.nc)
 
     @property
@@ -218,7 +218,7 @@ class MidpointVI:
         k = (self._q2 - self._q1)[self.nd :]
         return k / dt if dt else np.zeros(self.nk)
 
-    def initialize_from_state(self, t1: float, q1: Any, p1: Any, lambda1: Any = None) -> None:
+    def initialize_from_state(self, t1: float, q1: object, p1: object, lambda1: object = None) -> None:
         """Start from time, configuration and momentum."""
         self._sync()
         t = number(t1, "t1")
@@ -229,7 +229,7 @@ class MidpointVI:
         self._ready, self._stepped = True, False
         self._forget()
 
-    def initialize_from_configs(self, t0: float, q0: Any, t1: float, q1: Any, lambda1: Any = None) -> None:
+    def initialize_from_configs(self, t0: float, q0: object, t1: float, q1: object, lambda1: object = None) -> None:
         """Start from two configurations one after the other; the momentum is that of the step between them."""
         self._sync()
         a, b = number(t0, "t0"), number(t1, "t1")
@@ -425,170 +425,170 @@ class MidpointVI:
         found = self._tensor(out)[self._in(by1, part1)][..., self._in(by2, part2), :][..., self._out(out, row)]
         return float(found) if np.ndim(found) == 0 else found.copy()
 
-    def q2_dq1(self, q: Any = None, q1: Any = None) -> Any:
+    def q2_dq1(self, q: object = None, q1: object = None) -> Any:
         """dq2/dq1, [out, in]."""
         return self._d1("q", q, "q", q1)
 
-    def q2_dp1(self, q: Any = None, p1: Any = None) -> Any:
+    def q2_dp1(self, q: object = None, p1: object = None) -> Any:
         """dq2/dp1, [out, in]."""
         return self._d1("q", q, "p", p1)
 
-    def q2_du1(self, q: Any = None, u1: Any = None) -> Any:
+    def q2_du1(self, q: object = None, u1: object = None) -> Any:
         """dq2/du1, [out, in]."""
         return self._d1("q", q, "u", u1)
 
-    def q2_dk2(self, q: Any = None, k2: Any = None) -> Any:
+    def q2_dk2(self, q: object = None, k2: object = None) -> Any:
         """dq2/dk2, [out, in]."""
         return self._d1("q", q, "k", k2)
 
-    def q2_dq1dq1(self, q: Any = None, q1_1: Any = None, q1_2: Any = None) -> Any:
+    def q2_dq1dq1(self, q: object = None, q1_1: object = None, q1_2: object = None) -> Any:
         """d2q2/dq1 dq1, [in1, in2, out]."""
         return self._d2("q", q, "q", q1_1, "q", q1_2)
 
-    def q2_dq1dp1(self, q: Any = None, q1: Any = None, p1: Any = None) -> Any:
+    def q2_dq1dp1(self, q: object = None, q1: object = None, p1: object = None) -> Any:
         """d2q2/dq1 dp1, [in1, in2, out]."""
         return self._d2("q", q, "q", q1, "p", p1)
 
-    def q2_dq1du1(self, q: Any = None, q1: Any = None, u1: Any = None) -> Any:
+    def q2_dq1du1(self, q: object = None, q1: object = None, u1: object = None) -> Any:
         """d2q2/dq1 du1, [in1, in2, out]."""
         return self._d2("q", q, "q", q1, "u", u1)
 
-    def q2_dq1dk2(self, q: Any = None, q1: Any = None, k2: Any = None) -> Any:
+    def q2_dq1dk2(self, q: object = None, q1: object = None, k2: object = None) -> Any:
         """d2q2/dq1 dk2, [in1, in2, out]."""
         return self._d2("q", q, "q", q1, "k", k2)
 
-    def q2_dp1dp1(self, q: Any = None, p1_1: Any = None, p1_2: Any = None) -> Any:
+    def q2_dp1dp1(self, q: object = None, p1_1: object = None, p1_2: object = None) -> Any:
         """d2q2/dp1 dp1, [in1, in2, out]."""
         return self._d2("q", q, "p", p1_1, "p", p1_2)
 
-    def q2_dp1du1(self, q: Any = None, p1: Any = None, u1: Any = None) -> Any:
+    def q2_dp1du1(self, q: object = None, p1: object = None, u1: object = None) -> Any:
         """d2q2/dp1 du1, [in1, in2, out]."""
         return self._d2("q", q, "p", p1, "u", u1)
 
-    def q2_dp1dk2(self, q: Any = None, p1: Any = None, k2: Any = None) -> Any:
+    def q2_dp1dk2(self, q: object = None, p1: object = None, k2: object = None) -> Any:
         """d2q2/dp1 dk2, [in1, in2, out]."""
         return self._d2("q", q, "p", p1, "k", k2)
 
-    def q2_du1du1(self, q: Any = None, u1_1: Any = None, u1_2: Any = None) -> Any:
+    def q2_du1du1(self, q: object = None, u1_1: object = None, u1_2: object = None) -> Any:
         """d2q2/du1 du1, [in1, in2, out]."""
         return self._d2("q", q, "u", u1_1, "u", u1_2)
 
-    def q2_du1dk2(self, q: Any = None, u1: Any = None, k2: Any = None) -> Any:
+    def q2_du1dk2(self, q: object = None, u1: object = None, k2: object = None) -> Any:
         """d2q2/du1 dk2, [in1, in2, out]."""
         return self._d2("q", q, "u", u1, "k", k2)
 
-    def q2_dk2dk2(self, q: Any = None, k2_1: Any = None, k2_2: Any = None) -> Any:
+    def q2_dk2dk2(self, q: object = None, k2_1: object = None, k2_2: object = None) -> Any:
         """d2q2/dk2 dk2, [in1, in2, out]."""
         return self._d2("q", q, "k", k2_1, "k", k2_2)
 
-    def p2_dq1(self, p: Any = None, q1: Any = None) -> Any:
+    def p2_dq1(self, p: object = None, q1: object = None) -> Any:
         """dp2/dq1, [out, in]."""
         return self._d1("p", p, "q", q1)
 
-    def p2_dp1(self, p: Any = None, p1: Any = None) -> Any:
+    def p2_dp1(self, p: object = None, p1: object = None) -> Any:
         """dp2/dp1, [out, in]."""
         return self._d1("p", p, "p", p1)
 
-    def p2_du1(self, p: Any = None, u1: Any = None) -> Any:
+    def p2_du1(self, p: object = None, u1: object = None) -> Any:
         """dp2/du1, [out, in]."""
         return self._d1("p", p, "u", u1)
 
-    def p2_dk2(self, p: Any = None, k2: Any = None) -> Any:
+    def p2_dk2(self, p: object = None, k2: object = None) -> Any:
         """dp2/dk2, [out, in]."""
         return self._d1("p", p, "k", k2)
 
-    def p2_dq1dq1(self, p: Any = None, q1_1: Any = None, q1_2: Any = None) -> Any:
+    def p2_dq1dq1(self, p: object = None, q1_1: object = None, q1_2: object = None) -> Any:
         """d2p2/dq1 dq1, [in1, in2, out]."""
         return self._d2("p", p, "q", q1_1, "q", q1_2)
 
-    def p2_dq1dp1(self, p: Any = None, q1: Any = None, p1: Any = None) -> Any:
+    def p2_dq1dp1(self, p: object = None, q1: object = None, p1: object = None) -> Any:
         """d2p2/dq1 dp1, [in1, in2, out]."""
         return self._d2("p", p, "q", q1, "p", p1)
 
-    def p2_dq1du1(self, p: Any = None, q1: Any = None, u1: Any = None) -> Any:
+    def p2_dq1du1(self, p: object = None, q1: object = None, u1: object = None) -> Any:
         """d2p2/dq1 du1, [in1, in2, out]."""
         return self._d2("p", p, "q", q1, "u", u1)
 
-    def p2_dq1dk2(self, p: Any = None, q1: Any = None, k2: Any = None) -> Any:
+    def p2_dq1dk2(self, p: object = None, q1: object = None, k2: object = None) -> Any:
         """d2p2/dq1 dk2, [in1, in2, out]."""
         return self._d2("p", p, "q", q1, "k", k2)
 
-    def p2_dp1dp1(self, p: Any = None, p1_1: Any = None, p1_2: Any = None) -> Any:
+    def p2_dp1dp1(self, p: object = None, p1_1: object = None, p1_2: object = None) -> Any:
         """d2p2/dp1 dp1, [in1, in2, out]."""
         return self._d2("p", p, "p", p1_1, "p", p1_2)
 
-    def p2_dp1du1(self, p: Any = None, p1: Any = None, u1: Any = None) -> Any:
+    def p2_dp1du1(self, p: object = None, p1: object = None, u1: object = None) -> Any:
         """d2p2/dp1 du1, [in1, in2, out]."""
         return self._d2("p", p, "p", p1, "u", u1)
 
-    def p2_dp1dk2(self, p: Any = None, p1: Any = None, k2: Any = None) -> Any:
+    def p2_dp1dk2(self, p: object = None, p1: object = None, k2: object = None) -> Any:
         """d2p2/dp1 dk2, [in1, in2, out]."""
         return self._d2("p", p, "p", p1, "k", k2)
 
-    def p2_du1du1(self, p: Any = None, u1_1: Any = None, u1_2: Any = None) -> Any:
+    def p2_du1du1(self, p: object = None, u1_1: object = None, u1_2: object = None) -> Any:
         """d2p2/du1 du1, [in1, in2, out]."""
         return self._d2("p", p, "u", u1_1, "u", u1_2)
 
-    def p2_du1dk2(self, p: Any = None, u1: Any = None, k2: Any = None) -> Any:
+    def p2_du1dk2(self, p: object = None, u1: object = None, k2: object = None) -> Any:
         """d2p2/du1 dk2, [in1, in2, out]."""
         return self._d2("p", p, "u", u1, "k", k2)
 
-    def p2_dk2dk2(self, p: Any = None, k2_1: Any = None, k2_2: Any = None) -> Any:
+    def p2_dk2dk2(self, p: object = None, k2_1: object = None, k2_2: object = None) -> Any:
         """d2p2/dk2 dk2, [in1, in2, out]."""
         return self._d2("p", p, "k", k2_1, "k", k2_2)
 
-    def lambda1_dq1(self, constraint: Any = None, q1: Any = None) -> Any:
+    def lambda1_dq1(self, constraint: object = None, q1: object = None) -> Any:
         """dlambda1/dq1, [out, in]."""
         return self._d1("c", constraint, "q", q1)
 
-    def lambda1_dp1(self, constraint: Any = None, p1: Any = None) -> Any:
+    def lambda1_dp1(self, constraint: object = None, p1: object = None) -> Any:
         """dlambda1/dp1, [out, in]."""
         return self._d1("c", constraint, "p", p1)
 
-    def lambda1_du1(self, constraint: Any = None, u1: Any = None) -> Any:
+    def lambda1_du1(self, constraint: object = None, u1: object = None) -> Any:
         """dlambda1/du1, [out, in]."""
         return self._d1("c", constraint, "u", u1)
 
-    def lambda1_dk2(self, constraint: Any = None, k2: Any = None) -> Any:
+    def lambda1_dk2(self, constraint: object = None, k2: object = None) -> Any:
         """dlambda1/dk2, [out, in]."""
         return self._d1("c", constraint, "k", k2)
 
-    def lambda1_dq1dq1(self, constraint: Any = None, q1_1: Any = None, q1_2: Any = None) -> Any:
+    def lambda1_dq1dq1(self, constraint: object = None, q1_1: object = None, q1_2: object = None) -> Any:
         """d2lambda1/dq1 dq1, [in1, in2, out]."""
         return self._d2("c", constraint, "q", q1_1, "q", q1_2)
 
-    def lambda1_dq1dp1(self, constraint: Any = None, q1: Any = None, p1: Any = None) -> Any:
+    def lambda1_dq1dp1(self, constraint: object = None, q1: object = None, p1: object = None) -> Any:
         """d2lambda1/dq1 dp1, [in1, in2, out]."""
         return self._d2("c", constraint, "q", q1, "p", p1)
 
-    def lambda1_dq1du1(self, constraint: Any = None, q1: Any = None, u1: Any = None) -> Any:
+    def lambda1_dq1du1(self, constraint: object = None, q1: object = None, u1: object = None) -> Any:
         """d2lambda1/dq1 du1, [in1, in2, out]."""
         return self._d2("c", constraint, "q", q1, "u", u1)
 
-    def lambda1_dq1dk2(self, constraint: Any = None, q1: Any = None, k2: Any = None) -> Any:
+    def lambda1_dq1dk2(self, constraint: object = None, q1: object = None, k2: object = None) -> Any:
         """d2lambda1/dq1 dk2, [in1, in2, out]."""
         return self._d2("c", constraint, "q", q1, "k", k2)
 
-    def lambda1_dp1dp1(self, constraint: Any = None, p1_1: Any = None, p1_2: Any = None) -> Any:
+    def lambda1_dp1dp1(self, constraint: object = None, p1_1: object = None, p1_2: object = None) -> Any:
         """d2lambda1/dp1 dp1, [in1, in2, out]."""
         return self._d2("c", constraint, "p", p1_1, "p", p1_2)
 
-    def lambda1_dp1du1(self, constraint: Any = None, p1: Any = None, u1: Any = None) -> Any:
+    def lambda1_dp1du1(self, constraint: object = None, p1: object = None, u1: object = None) -> Any:
         """d2lambda1/dp1 du1, [in1, in2, out]."""
         return self._d2("c", constraint, "p", p1, "u", u1)
 
-    def lambda1_dp1dk2(self, constraint: Any = None, p1: Any = None, k2: Any = None) -> Any:
+    def lambda1_dp1dk2(self, constraint: object = None, p1: object = None, k2: object = None) -> Any:
         """d2lambda1/dp1 dk2, [in1, in2, out]."""
         return self._d2("c", constraint, "p", p1, "k", k2)
 
-    def lambda1_du1du1(self, constraint: Any = None, u1_1: Any = None, u1_2: Any = None) -> Any:
+    def lambda1_du1du1(self, constraint: object = None, u1_1: object = None, u1_2: object = None) -> Any:
         """d2lambda1/du1 du1, [in1, in2, out]."""
         return self._d2("c", constraint, "u", u1_1, "u", u1_2)
 
-    def lambda1_du1dk2(self, constraint: Any = None, u1: Any = None, k2: Any = None) -> Any:
+    def lambda1_du1dk2(self, constraint: object = None, u1: object = None, k2: object = None) -> Any:
         """d2lambda1/du1 dk2, [in1, in2, out]."""
         return self._d2("c", constraint, "u", u1, "k", k2)
 
-    def lambda1_dk2dk2(self, constraint: Any = None, k2_1: Any = None, k2_2: Any = None) -> Any:
+    def lambda1_dk2dk2(self, constraint: object = None, k2_1: object = None, k2_2: object = None) -> Any:
         """d2lambda1/dk2 dk2, [in1, in2, out]."""
         return self._d2("c", constraint, "k", k2_1, "k", k2_2)

@@ -32,19 +32,19 @@ class Potential(Element):
         point, q = self._at("V")
         return float(self._kept("V", lambda: point.core.potential(q, False)[0]))
 
-    def V_dq(self, q1: Any) -> float:
+    def V_dq(self, q1: object) -> float:
         """First derivative."""
         point, q = self._at("V_dq")
         g = self._kept("V_dq", lambda: self._back(point, point.core.potential(q, False)[1], 1))
         return float(g[self._axis(q1)])
 
-    def V_dqdq(self, q1: Any, q2: Any) -> float:
+    def V_dqdq(self, q1: object, q2: object) -> float:
         """Second derivative."""
         point, q = self._at("V_dqdq")
         h = self._kept("V_dqdq", lambda: self._back(point, point.core.potential(q, True)[2], 2))
         return float(h[self._axis(q1), self._axis(q2)])
 
-    def V_dqdqdq(self, q1: Any, q2: Any, q3: Any) -> float:
+    def V_dqdqdq(self, q1: object, q2: object, q3: object) -> float:
         """Third derivative."""
         point, q = self._at("V_dqdqdq")
         i = self._axis(q1)

@@ -41,7 +41,7 @@ class Gravity(Potential):
         return self._gravity
 
     @gravity.setter
-    def gravity(self, value: Any) -> None:
+    def gravity(self, value: object) -> None:
         self._gravity = _vector(value, "gravity")
         self._system._changed()
 

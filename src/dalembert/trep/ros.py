@@ -68,7 +68,9 @@ def import_urdf_file(
 class ROSMidpointVI:
     """trep's integrator that publishes to ROS; not available."""
 
-    def __init__(self, system: Any, timestep: float, tolerance: float = 1e-10, num_threads: int | None = None) -> None:
+    def __init__(
+        self, system: object, timestep: float, tolerance: float = 1e-10, num_threads: int | None = None
+    ) -> None:
         raise NotImplementedError(
             "there is no ROS here: use MidpointVI and publish the frames' poses (Frame.g) from your own node, "
             "or show the motion with da.view"

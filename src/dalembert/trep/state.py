@@ -58,7 +58,7 @@ class State(Structure):
         return self._q.copy()
 
     @q.setter
-    def q(self, value: Any) -> None:
+    def q(self, value: object) -> None:
         self._write(self._q, value, self.configs, "q")
 
     @property
@@ -67,7 +67,7 @@ class State(Structure):
         return self._dq.copy()
 
     @dq.setter
-    def dq(self, value: Any) -> None:
+    def dq(self, value: object) -> None:
         self._write(self._dq, value, self.configs, "dq")
 
     @property
@@ -76,7 +76,7 @@ class State(Structure):
         return self._ddq.copy()
 
     @ddq.setter
-    def ddq(self, value: Any) -> None:
+    def ddq(self, value: object) -> None:
         self._write(self._ddq, value, self.configs, "ddq")
 
     @property
@@ -85,7 +85,7 @@ class State(Structure):
         return self._q[: self.nQd].copy()
 
     @qd.setter
-    def qd(self, value: Any) -> None:
+    def qd(self, value: object) -> None:
         self._write(self._q[: self.nQd], value, self._dynamic, "qd")
 
     @property
@@ -94,7 +94,7 @@ class State(Structure):
         return self._dq[: self.nQd].copy()
 
     @dqd.setter
-    def dqd(self, value: Any) -> None:
+    def dqd(self, value: object) -> None:
         self._write(self._dq[: self.nQd], value, self._dynamic, "dqd")
 
     @property
@@ -103,7 +103,7 @@ class State(Structure):
         return self._ddq[: self.nQd].copy()
 
     @ddqd.setter
-    def ddqd(self, value: Any) -> None:
+    def ddqd(self, value: object) -> None:
         self._write(self._ddq[: self.nQd], value, self._dynamic, "ddqd")
 
     @property
@@ -112,7 +112,7 @@ class State(Structure):
         return self._q[self.nQd :].copy()
 
     @qk.setter
-    def qk(self, value: Any) -> None:
+    def qk(self, value: object) -> None:
         self._write(self._q[self.nQd :], value, self._kinematic, "qk")
 
     @property
@@ -121,7 +121,7 @@ class State(Structure):
         return self._dq[self.nQd :].copy()
 
     @dqk.setter
-    def dqk(self, value: Any) -> None:
+    def dqk(self, value: object) -> None:
         self._write(self._dq[self.nQd :], value, self._kinematic, "dqk")
 
     @property
@@ -130,7 +130,7 @@ class State(Structure):
         return self._ddq[self.nQd :].copy()
 
     @ddqk.setter
-    def ddqk(self, value: Any) -> None:
+    def ddqk(self, value: object) -> None:
         self._write(self._ddq[self.nQd :], value, self._kinematic, "ddqk")
 
     @property
@@ -139,10 +139,12 @@ class State(Structure):
         return self._u.copy()
 
     @u.setter
-    def u(self, value: Any) -> None:
+    def u(self, value: object) -> None:
         self._write(self._u, value, self._inputs, "u")
 
-    def set_state(self, q: Any = None, dq: Any = None, u: Any = None, ddqk: Any = None, t: Any = None) -> None:
+    def set_state(
+        self, q: object = None, dq: object = None, u: object = None, ddqk: object = None, t: object = None
+    ) -> None:
         """Set several parts of the state at once; None leaves a part as it is."""
         for name, value in (("q", q), ("dq", dq), ("u", u), ("ddqk", ddqk), ("t", t)):
             if value is not None:

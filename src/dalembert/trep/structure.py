@@ -230,27 +230,27 @@ class Structure:
             return parts[int(identifier)]
         raise TypeError(f"a {what} is given by object, name or index, not {identifier!r}")
 
-    def get_frame(self, identifier: Any) -> Frame:
+    def get_frame(self, identifier: object) -> Frame:
         """A frame by object, name or index."""
         return self._find(identifier, Frame, self.frames, "frame")  # type: ignore[no-any-return]
 
-    def get_config(self, identifier: Any) -> Config:
+    def get_config(self, identifier: object) -> Config:
         """A variable by object, name or index."""
         return self._find(identifier, Config, self.configs, "configuration variable")  # type: ignore[no-any-return]
 
-    def get_input(self, identifier: Any) -> Input:
+    def get_input(self, identifier: object) -> Input:
         """An input by object, name or index."""
         return self._find(identifier, Input, self._inputs, "input")  # type: ignore[no-any-return]
 
-    def get_potential(self, identifier: Any) -> Potential:
+    def get_potential(self, identifier: object) -> Potential:
         """A potential by object, name or index."""
         return self._find(identifier, Potential, self._potentials, "potential")  # type: ignore[no-any-return]
 
-    def get_force(self, identifier: Any) -> Force:
+    def get_force(self, identifier: object) -> Force:
         """A force by object, name or index."""
         return self._find(identifier, Force, self._forces, "force")  # type: ignore[no-any-return]
 
-    def get_constraint(self, identifier: Any) -> Constraint:
+    def get_constraint(self, identifier: object) -> Constraint:
         """A constraint by object, name or index."""
         return self._find(identifier, Constraint, self._constraints, "constraint")  # type: ignore[no-any-return]
 

@@ -99,7 +99,7 @@ class System(State):
         tolerance: float = 1e-10,
         verbose: bool = False,
         keep_kinematic: bool = False,
-        constant_q_list: Any = None,
+        constant_q_list: object = None,
     ) -> Array:
         """Move q to a near configuration with h(q) = 0 and return it; `constant_q_list` and, with keep_kinematic, the
         kinematic variables stay. Raises ConvergenceError and leaves q as it was when there is none."""
@@ -130,7 +130,7 @@ class System(State):
         tolerance: float = 1e-10,
         verbose: bool = False,
         keep_kinematic: bool = False,
-        constant_q_list: Any = None,
+        constant_q_list: object = None,
     ) -> Array:
         """Move q to a near minimum of the potential energy under the constraints, with dq = 0, and return it."""
         held = self._held_names(keep_kinematic, constant_q_list)
@@ -200,35 +200,35 @@ class System(State):
         i = self._config_index(q)
         return self._keep(("L3", i), lambda: self._dynamics().third(self._q, self._dq, i))
 
-    def L_dq(self, q1: Any = None) -> Any:
+    def L_dq(self, q1: object = None) -> Any:
         """dL/dq1."""
         return _plain(self._first()[0][self._index(q1)])
 
-    def L_ddq(self, dq1: Any = None) -> Any:
+    def L_ddq(self, dq1: object = None) -> Any:
         """dL/ddq1."""
         return _plain(self._first()[1][self._index(dq1)])
 
-    def L_dqdq(self, q1: Any = None, q2: Any = None) -> Any:
+    def L_dqdq(self, q1: object = None, q2: object = None) -> Any:
         """d2L/dq1 dq2."""
         return _plain(self._second()[0][self._index(q1), self._index(q2)])
 
-    def L_ddqdq(self, dq1: Any = None, q2: Any = None) -> Any:
+    def L_ddqdq(self, dq1: object = None, q2: object = None) -> Any:
         """d2L/ddq1 dq2."""
         return _plain(self._second()[1].T[self._index(dq1), self._index(q2)])
 
-    def L_ddqddq(self, dq1: Any = None, dq2: Any = None) -> Any:
+    def L_ddqddq(self, dq1: object = None, dq2: object = None) -> Any:
         """d2L/ddq1 ddq2."""
         return _plain(self._second()[2][self._index(dq1), self._index(dq2)])
 
-    def L_dqdqdq(self, q1: Any, q2: Any = None, q3: Any = None) -> Any:
+    def L_dqdqdq(self, q1: object, q2: object = None, q3: object = None) -> Any:
         """d3L/dq1 dq2 dq3."""
         return _plain(self._third(q1)[0][self._index(q2), self._index(q3)])
 
-    def L_ddqdqdq(self, dq1: Any, q2: Any, q3: Any = None) -> Any:
+    def L_ddqdqdq(self, dq1: object, q2: object, q3: object = None) -> Any:
         """d3L/ddq1 dq2 dq3."""
         return _plain(self._third(q2)[1].T[self._index(dq1), self._index(q3)])
 
-    def L_ddqddqdq(self, dq1: Any, dq2: Any, q3: Any) -> Any:
+    def L_ddqddqdq(self, dq1: object, dq2: object, q3: object) -> Any:
         """d3L/ddq1 ddq2 dq3."""
         return _plain(self._third(q3)[2][self._index(dq1), self._index(dq2)])
 
@@ -238,11 +238,11 @@ class System(State):
         name = [[translation.names.config(self.get_config(q)) for q in part] for part in (variables, velocities)]
         return self._symbolic(translation).derivative("L", *name)
 
-    def L_ddqdqdqdq(self, dq1: Any, q2: Any, q3: Any, q4: Any) -> float:
+    def L_ddqdqdqdq(self, dq1: object, q2: object, q3: object, q4: object) -> float:
         """d4L/ddq1 dq2 dq3 dq4."""
         return self._fourth([dq1], [q2, q3, q4])
 
-    def L_ddqddqdqdq(self, dq1: Any, dq2: Any, q3: Any, q4: Any) -> float:
+    def L_ddqddqdqdq(self, dq1: object, dq2: object, q3: object, q4: object) -> float:
         """d4L/ddq1 ddq2 dq3 dq4."""
         return self._fourth([dq1, dq2], [q3, q4])
 
@@ -297,99 +297,99 @@ class System(State):
         table = self._rates(2)[2].transpose(1, 2, 0)
         return _plain(table[self._columns(by1, part1)][..., self._columns(by2, part2), :][..., self._rows(kind, row)])
 
-    def f(self, q: Any = None) -> Any:
+    def f(self, q: object = None) -> Any:
         """Accelerations of the dynamic variables (or of one), also written to `ddqd`."""
         return _plain(self._rates(0)[0][self._rows("f", q)])
 
-    def f_dq(self, q: Any = None, q1: Any = None) -> Any:
+    def f_dq(self, q: object = None, q1: object = None) -> Any:
         """df/dq1, [out, in]."""
         return self._d1("f", q, "q", q1)
 
-    def f_ddq(self, q: Any = None, dq1: Any = None) -> Any:
+    def f_ddq(self, q: object = None, dq1: object = None) -> Any:
         """df/ddq1."""
         return self._d1("f", q, "v", dq1)
 
-    def f_dddk(self, q: Any = None, k1: Any = None) -> Any:
+    def f_dddk(self, q: object = None, k1: object = None) -> Any:
         """df by the acceleration of a kinematic variable."""
         return self._d1("f", q, "k", k1)
 
-    def f_du(self, q: Any = None, u1: Any = None) -> Any:
+    def f_du(self, q: object = None, u1: object = None) -> Any:
         """df/du1."""
         return self._d1("f", q, "u", u1)
 
-    def f_dqdq(self, q: Any = None, q1: Any = None, q2: Any = None) -> Any:
+    def f_dqdq(self, q: object = None, q1: object = None, q2: object = None) -> Any:
         """d2f/dq1 dq2, [in1, in2, out]."""
         return self._d2("f", q, "q", q1, "q", q2)
 
-    def f_ddqdq(self, q: Any = None, dq1: Any = None, q2: Any = None) -> Any:
+    def f_ddqdq(self, q: object = None, dq1: object = None, q2: object = None) -> Any:
         """d2f/ddq1 dq2."""
         return self._d2("f", q, "v", dq1, "q", q2)
 
-    def f_ddqddq(self, q: Any = None, dq1: Any = None, dq2: Any = None) -> Any:
+    def f_ddqddq(self, q: object = None, dq1: object = None, dq2: object = None) -> Any:
         """d2f/ddq1 ddq2."""
         return self._d2("f", q, "v", dq1, "v", dq2)
 
-    def f_dddkdq(self, q: Any = None, k1: Any = None, q2: Any = None) -> Any:
+    def f_dddkdq(self, q: object = None, k1: object = None, q2: object = None) -> Any:
         """d2f by a kinematic acceleration and q2."""
         return self._d2("f", q, "k", k1, "q", q2)
 
-    def f_dudq(self, q: Any = None, u1: Any = None, q2: Any = None) -> Any:
+    def f_dudq(self, q: object = None, u1: object = None, q2: object = None) -> Any:
         """d2f/du1 dq2."""
         return self._d2("f", q, "u", u1, "q", q2)
 
-    def f_duddq(self, q: Any = None, u1: Any = None, dq2: Any = None) -> Any:
+    def f_duddq(self, q: object = None, u1: object = None, dq2: object = None) -> Any:
         """d2f/du1 ddq2."""
         return self._d2("f", q, "u", u1, "v", dq2)
 
-    def f_dudu(self, q: Any = None, u1: Any = None, u2: Any = None) -> Any:
+    def f_dudu(self, q: object = None, u1: object = None, u2: object = None) -> Any:
         """d2f/du1 du2."""
         return self._d2("f", q, "u", u1, "u", u2)
 
-    def lambda_(self, constraint: Any = None) -> Any:
+    def lambda_(self, constraint: object = None) -> Any:
         """Constraint forces: d/dt L_dq - L_q = F + Dh^T lambda."""
         return _plain(self._rates(0)[0][self._rows("lambda", constraint)])
 
-    def lambda_dq(self, constraint: Any = None, q1: Any = None) -> Any:
+    def lambda_dq(self, constraint: object = None, q1: object = None) -> Any:
         """dlambda/dq1."""
         return self._d1("lambda", constraint, "q", q1)
 
-    def lambda_ddq(self, constraint: Any = None, dq1: Any = None) -> Any:
+    def lambda_ddq(self, constraint: object = None, dq1: object = None) -> Any:
         """dlambda/ddq1."""
         return self._d1("lambda", constraint, "v", dq1)
 
-    def lambda_dddk(self, constraint: Any = None, k1: Any = None) -> Any:
+    def lambda_dddk(self, constraint: object = None, k1: object = None) -> Any:
         """dlambda by a kinematic acceleration."""
         return self._d1("lambda", constraint, "k", k1)
 
-    def lambda_du(self, constraint: Any = None, u1: Any = None) -> Any:
+    def lambda_du(self, constraint: object = None, u1: object = None) -> Any:
         """dlambda/du1."""
         return self._d1("lambda", constraint, "u", u1)
 
-    def lambda_dqdq(self, constraint: Any = None, q1: Any = None, q2: Any = None) -> Any:
+    def lambda_dqdq(self, constraint: object = None, q1: object = None, q2: object = None) -> Any:
         """d2lambda/dq1 dq2."""
         return self._d2("lambda", constraint, "q", q1, "q", q2)
 
-    def lambda_ddqdq(self, constraint: Any = None, dq1: Any = None, q2: Any = None) -> Any:
+    def lambda_ddqdq(self, constraint: object = None, dq1: object = None, q2: object = None) -> Any:
         """d2lambda/ddq1 dq2."""
         return self._d2("lambda", constraint, "v", dq1, "q", q2)
 
-    def lambda_ddqddq(self, constraint: Any = None, dq1: Any = None, dq2: Any = None) -> Any:
+    def lambda_ddqddq(self, constraint: object = None, dq1: object = None, dq2: object = None) -> Any:
         """d2lambda/ddq1 ddq2."""
         return self._d2("lambda", constraint, "v", dq1, "v", dq2)
 
-    def lambda_dddkdq(self, constraint: Any = None, k1: Any = None, q2: Any = None) -> Any:
+    def lambda_dddkdq(self, constraint: object = None, k1: object = None, q2: object = None) -> Any:
         """d2lambda by a kinematic acceleration and q2."""
         return self._d2("lambda", constraint, "k", k1, "q", q2)
 
-    def lambda_dudq(self, constraint: Any = None, u1: Any = None, q2: Any = None) -> Any:
+    def lambda_dudq(self, constraint: object = None, u1: object = None, q2: object = None) -> Any:
         """d2lambda/du1 dq2."""
         return self._d2("lambda", constraint, "u", u1, "q", q2)
 
-    def lambda_duddq(self, constraint: Any = None, u1: Any = None, dq2: Any = None) -> Any:
+    def lambda_duddq(self, constraint: object = None, u1: object = None, dq2: object = None) -> Any:
         """d2lambda/du1 ddq2."""
         return self._d2("lambda", constraint, "u", u1, "v", dq2)
 
-    def lambda_dudu(self, constraint: Any = None, u1: Any = None, u2: Any = None) -> Any:
+    def lambda_dudu(self, constraint: object = None, u1: object = None, u2: object = None) -> Any:
         """d2lambda/du1 du2."""
         return self._d2("lambda", constraint, "u", u1, "u", u2)
 

@@ -71,15 +71,15 @@ class TapeMeasure:
         """Length."""
         return self._derivative()  # type: ignore[no-any-return]
 
-    def length_dq(self, q1: Any) -> float:
+    def length_dq(self, q1: object) -> float:
         """First derivative of the length."""
         return self._derivative(q1)  # type: ignore[no-any-return]
 
-    def length_dqdq(self, q1: Any, q2: Any) -> float:
+    def length_dqdq(self, q1: object, q2: object) -> float:
         """Second derivative of the length."""
         return self._derivative(q1, q2)  # type: ignore[no-any-return]
 
-    def length_dqdqdq(self, q1: Any, q2: Any, q3: Any) -> float:
+    def length_dqdqdq(self, q1: object, q2: object, q3: object) -> float:
         """Third derivative of the length."""
         return self._derivative(q1, q2, q3)  # type: ignore[no-any-return]
 
@@ -87,19 +87,19 @@ class TapeMeasure:
         """Rate of the length."""
         return self._rate()
 
-    def velocity_dq(self, q1: Any) -> float:
+    def velocity_dq(self, q1: object) -> float:
         """Derivative of the rate by a variable."""
         return self._rate(q1)
 
-    def velocity_ddq(self, dq1: Any) -> float:
+    def velocity_ddq(self, dq1: object) -> float:
         """Derivative of the rate by a velocity."""
         return self._derivative(dq1)  # type: ignore[no-any-return]
 
-    def velocity_dqdq(self, q1: Any, q2: Any) -> float:
+    def velocity_dqdq(self, q1: object, q2: object) -> float:
         """Second derivative of the rate by variables."""
         return self._rate(q1, q2)
 
-    def velocity_ddqdq(self, dq1: Any, q2: Any) -> float:
+    def velocity_ddqdq(self, dq1: object, q2: object) -> float:
         """Mixed derivative of the rate."""
         return self._derivative(dq1, q2)  # type: ignore[no-any-return]
 

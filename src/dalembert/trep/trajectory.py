@@ -21,12 +21,12 @@ def _names(system: System) -> dict[str, list[str | None]]:
 def save_trajectory(
     filename: str | os.PathLike[str],
     system: System,
-    t: Any,
-    Q: Any = None,
-    p: Any = None,
-    v: Any = None,
-    u: Any = None,
-    rho: Any = None,
+    t: object,
+    Q: object = None,
+    p: object = None,
+    v: object = None,
+    u: object = None,
+    rho: object = None,
 ) -> None:
     """Write a trajectory (t (N,), Q, p, v (N, ...), u, rho (N-1, ...)) to a .mat file; parts left out are not written.
 

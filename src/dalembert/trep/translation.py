@@ -58,7 +58,7 @@ class Names:
         """Name of a variable."""
         return self.configs[id(config)]
 
-    def input(self, value: Any) -> str:
+    def input(self, value: object) -> str:
         """Name of an input."""
         return self.inputs[id(value)]
 

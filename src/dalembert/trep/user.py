@@ -133,7 +133,7 @@ class User:
     def step(
         self,
         dyn: Dynamics,
-        options: Any,
+        options: object,
         tolerance: float,
         dt: float,
         q1: Array,
@@ -190,7 +190,7 @@ class User:
     def derivatives(
         self,
         dyn: Dynamics,
-        options: Any,
+        options: object,
         dt: float,
         q1: Array,
         p1: Array,

@@ -47,7 +47,7 @@ def quaternions(rotation: Array) -> Array:
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
-def align_z(direction: Any) -> Array:
+def align_z(direction: object) -> Array:
     """A rotation (3, 3) that takes z to a direction."""
     return between(np.zeros(3), np.asarray(direction, dtype=float))[0]
 

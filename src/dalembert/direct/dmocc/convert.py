@@ -166,7 +166,7 @@ def from_model(model: Model) -> MultibodySystem:
     )
 
 
-def model_configuration(model: Model, q: Any) -> np.ndarray:
+def model_configuration(model: Model, q: object) -> np.ndarray:
     """Configuration (n,) of `from_model(model)` at the model's own variables q (nq,).
 
     >>> from dalembert import Model, rz, tx

@@ -440,11 +440,11 @@ class View:
         x, r = _split(self.system, q, self.system.body_index[body])
         return x + r @ ca.DM(np.asarray(point, dtype=float))
 
-    def position(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> SX:
+    def position(self, body: str, point: object = (0.0, 0.0, 0.0)) -> SX:
         """World position (3) of a point fixed in a body (body axes, from its centre of mass)."""
         return self._at(self.q, body, point)
 
-    def velocity(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> SX:
+    def velocity(self, body: str, point: object = (0.0, 0.0, 0.0)) -> SX:
         """World velocity (3) of that point."""
         return self._at(self.v, body, point)
 

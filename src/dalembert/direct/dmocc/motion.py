@@ -45,7 +45,7 @@ class Motion(Brief):
         """Number of steps N."""
         return len(self.t) - 1
 
-    def position(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
+    def position(self, body: str, point: object = (0.0, 0.0, 0.0)) -> np.ndarray:
         """World positions (N+1, 3) of a point fixed in a body (body axes, from its centre of mass)."""
         i = 12 * self.system.body_index[body]
         directors = self.q[:, i + 3 : i + 12].reshape(-1, 3, 3)
@@ -128,7 +128,7 @@ def _log(r: np.ndarray) -> np.ndarray:
     return Rotation.from_matrix(r).as_rotvec()
 
 
-def coordinates(system: MultibodySystem, q: Any, *, near: Any = None) -> np.ndarray:
+def coordinates(system: MultibodySystem, q: object, *, near: object = None) -> np.ndarray:
     """Joint coordinates (nd,) or (T, nd) of configurations q (n,) or (T, n): the inverse of `configuration`.
 
     Turns are followed continuously in time, starting next to `near` (nd,) when given.
@@ -189,7 +189,7 @@ def _unwrap(vector: np.ndarray, old: np.ndarray | None) -> np.ndarray:
     return axis * (angle + 2 * np.pi * np.round((float(axis @ old) - angle) / (2 * np.pi)))
 
 
-def configuration(system: MultibodySystem, u: Any = None) -> np.ndarray:
+def configuration(system: MultibodySystem, u: object = None) -> np.ndarray:
     """Configuration q (n,) of joint coordinates u (nd,), an array or a dict by name (others zero).
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
@@ -201,7 +201,7 @@ def configuration(system: MultibodySystem, u: Any = None) -> np.ndarray:
     return flat(kernels(system).place(system.vector(u)))
 
 
-def condition_numbers(system: MultibodySystem, h: float, u: Any = None) -> tuple[float, float]:
+def condition_numbers(system: MultibodySystem, h: float, u: object = None) -> tuple[float, float]:
     """Condition numbers of the Newton matrices of one step of size h from rest at u: reduced (13), multipliers (10).
 
     The first does not depend on h, the second grows as 1/h^3.

@@ -75,14 +75,14 @@ class Program:
         self.nx += value.size
         return self.nx - value.size + np.arange(value.size).reshape(value.shape)
 
-    def row(self, low: Any, high: Any) -> np.ndarray:
+    def row(self, low: object, high: object) -> np.ndarray:
         """New rows with limits; their indices, shaped as the limits."""
         a, b = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
         self._g.append((a.ravel(), b.ravel()))
         self.ng += a.size
         return self.ng - a.size + np.arange(a.size).reshape(a.shape)
 
-    def add(self, function: Any, columns: Any, rows: Any = None) -> None:
+    def add(self, function: object, columns: object, rows: object = None) -> None:
         """Add equal blocks: a function of one CasADi column z, its unknowns (count, k) and rows (count, r)."""
         c = np.atleast_2d(np.asarray(columns, dtype=int))
         r = None if rows is None else np.atleast_2d(np.asarray(rows, dtype=int))

@@ -294,7 +294,7 @@ class MultibodySystem:
         ends = np.cumsum([0] + [j.dof for j in self.joints])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
-    def vector(self, value: Any, *, names: Sequence[str] | None = None, default: float = 0.0) -> np.ndarray:
+    def vector(self, value: object, *, names: Sequence[str] | None = None, default: float = 0.0) -> np.ndarray:
         """An array by position, or by name from a dict (others `default`); coordinates unless `names` is given."""
         known = tuple(self.coordinates if names is None else names)
         if value is None:

@@ -44,38 +44,38 @@ class Field:
     layout: ClassVar[str] = "one"
     in_label: ClassVar[bool] = False  # messages name the element by this field
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Any:
         """The value as the element keeps it; raises `Unsuited`."""
         return value
 
-    def read(self, plain: Any) -> Any:
+    def read(self, plain: object) -> Any:
         """The value that a file gives as plain data; raises `Unsuited`."""
         return self.check(plain)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: object) -> Any:
         """A value as plain data."""
         return value
 
     # what a value mentions
 
-    def frames(self, value: Any) -> tuple[str, ...]:
+    def frames(self, value: object) -> tuple[str, ...]:
         """Names of frames."""
         return ()
 
-    def variables(self, value: Any) -> tuple[str, ...]:
+    def variables(self, value: object) -> tuple[str, ...]:
         """Names of variables."""
         return ()
 
-    def inputs(self, value: Any) -> tuple[str, ...]:
+    def inputs(self, value: object) -> tuple[str, ...]:
         """Names of inputs."""
         return ()
 
-    def kinematic(self, value: Any) -> tuple[str, ...]:
+    def kinematic(self, value: object) -> tuple[str, ...]:
         """Names of kinematic variables that exist because this value mentions them."""
         return ()
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in a message, cut to a readable length.
 
     >>> shown("x" * 100)[-4:]
@@ -94,7 +94,7 @@ def shown(value: Any) -> str:
 class TextField(Field):
     """A text that is not empty."""
 
-    def check(self, value: Any) -> str:
+    def check(self, value: object) -> str:
         if not isinstance(value, str) or not value:
             raise Unsuited(f"must be a non-empty string, not {shown(value)}")
         return value
@@ -105,10 +105,10 @@ class NameField(TextField):
 
     in_label = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Any:
         return value
 
-    def read(self, plain: Any) -> str:
+    def read(self, plain: object) -> str:
         return super().check(plain)
 
 
@@ -141,7 +141,7 @@ class ChoiceField(TextField):
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def check(self, value: Any) -> str:
+    def check(self, value: object) -> str:
         if not isinstance(value, str) or value not in self.words:
             *most, last = map(repr, self.words)
             raise Unsuited(f"must be {', '.join(most)} or {last}, not {shown(value)}")
@@ -154,7 +154,7 @@ class NamesField(Field):
     layout = "row"
     what: ClassVar[str] = "names"
 
-    def check(self, value: Any) -> tuple[str, ...]:
+    def check(self, value: object) -> tuple[str, ...]:
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
             raise Unsuited(f"must be a list of {self.what}, not {shown(value)}")
         for i, name in enumerate(value):
@@ -162,7 +162,7 @@ class NamesField(Field):
                 raise Unsuited(f"must be a list of different {self.what}: {shown(name)} appears twice", i)
         return tuple(value)
 
-    def read(self, plain: Any) -> tuple[str, ...]:
+    def read(self, plain: object) -> tuple[str, ...]:
         names = self.check(plain)
         for i, name in enumerate(names):
             if not isinstance(name, str) or not name:
@@ -178,10 +178,10 @@ class FramesField(NamesField):
 
     what = "frame names"
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Any:
         return None if value is None else super().check(value)
 
-    def read(self, plain: Any) -> tuple[str, ...]:
+    def read(self, plain: object) -> tuple[str, ...]:
         if plain is None:
             raise Unsuited("must be a list of frame names")
         return super().read(plain)
@@ -205,7 +205,7 @@ class InputsField(NamesField):
 class NumberField(Field):
     """A finite number. All numbers of elements pass here on their way in, and `Table` on their way to the core."""
 
-    def check(self, value: Any) -> float:
+    def check(self, value: object) -> float:
         try:
             return number(value, "it")
         except ValueError as error:
@@ -246,7 +246,7 @@ class VectorField(Field):
 class AxisField(VectorField):
     """A direction: three numbers that are not all zero, or one of the letters x, y, z."""
 
-    def check(self, value: Any) -> tuple[float, float, float]:
+    def check(self, value: object) -> tuple[float, float, float]:
         if isinstance(value, str) and value in _LETTERS:
             return _LETTERS[value]
         vector = super().check(value)
@@ -254,7 +254,7 @@ class AxisField(VectorField):
             raise Unsuited("is zero")
         return vector
 
-    def read(self, plain: Any) -> tuple[float, float, float]:
+    def read(self, plain: object) -> tuple[float, float, float]:
         return self.check(plain[0] if isinstance(plain, list) and len(plain) == 1 else plain)  # a row of one letter
 
 
@@ -263,7 +263,7 @@ class AxesField(Field):
 
     layout = "rows"
 
-    def check(self, value: Any) -> tuple[tuple[float, float, float], ...]:
+    def check(self, value: object) -> tuple[tuple[float, float, float], ...]:
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, str):
@@ -286,7 +286,7 @@ class ComponentsField(Field):
 
     layout = "row"
 
-    def check(self, value: Any) -> tuple[float | str, ...]:
+    def check(self, value: object) -> tuple[float | str, ...]:
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or len(value) != 3:
@@ -303,7 +303,7 @@ class ComponentsField(Field):
 class LengthField(Field):
     """A positive number, the name of a variable, or a new `Kinematic(name)`."""
 
-    def check(self, value: Any) -> float | str | Kinematic:
+    def check(self, value: object) -> float | str | Kinematic:
         if isinstance(value, Kinematic):
             if not isinstance(value.name, str) or not value.name:
                 raise Unsuited("must be a non-empty string", subject="the name of a Kinematic")
@@ -315,20 +315,20 @@ class LengthField(Field):
             raise Unsuited("must be positive (for 0 use PointToPoint)")
         return length
 
-    def read(self, plain: Any) -> float | str | Kinematic:
+    def read(self, plain: object) -> float | str | Kinematic:
         if isinstance(plain, Mapping):
             if set(plain) != {"kinematic"}:
                 raise Unsuited('must be a number, a name or {"kinematic": name}')
             return Kinematic(_inside("kinematic", TextField().check, plain["kinematic"]))
         return TextField().check(plain) if isinstance(plain, str) else self.check(plain)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: object) -> Any:
         return {"kinematic": value.name} if isinstance(value, Kinematic) else value
 
     def variables(self, value: Any) -> tuple[str, ...]:
         return () if isinstance(value, float) else (value.name if isinstance(value, Kinematic) else value,)
 
-    def kinematic(self, value: Any) -> tuple[str, ...]:
+    def kinematic(self, value: object) -> tuple[str, ...]:
         return (value.name,) if isinstance(value, Kinematic) else ()
 
 
@@ -374,7 +374,7 @@ class SplineField(Field):
         except ModelError as error:
             raise Unsuited(error.reason, subject="", culprit=error.culprit) from None
 
-    def read(self, plain: Any) -> Spline:
+    def read(self, plain: object) -> Spline:
         return self.check(
             [[_inside(i, _NUMBER.check, x) for x in _listed(row, i)] for i, row in enumerate(_listed(plain))]
         )
@@ -388,7 +388,7 @@ class FunctionField(Field):
 
     layout = "parts"
 
-    def read(self, plain: Any) -> Tape:
+    def read(self, plain: object) -> Tape:
         """{"variables": [...], "inputs": [...], "rows": [...], "code": [[operation, out, in1, in2, constant], ...]}."""
         if not isinstance(plain, Mapping):
             raise Unsuited(f"must be a table, not {shown(plain)}")

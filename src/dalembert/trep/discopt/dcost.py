@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +18,7 @@ class DCost:
     (2.5, 0.5)
     """
 
-    def __init__(self, xd: Any, ud: Any, Q: Any, R: Any, Qf: Any = None) -> None:
+    def __init__(self, xd: object, ud: object, Q: object, R: object, Qf: object = None) -> None:
         self.xd, self.ud = np.array(xd, dtype=float), np.array(ud, dtype=float)
         self.Q, self.R = np.array(Q, dtype=float), np.array(R, dtype=float)
         self.Qf = self.Q.copy() if Qf is None else np.array(Qf, dtype=float)

@@ -29,7 +29,7 @@ class Series:
         return len(self.rows)
 
 
-def series(weight: Any, count: int) -> Array:
+def series(weight: object, count: int) -> Array:
     """A weight over the steps: a function of k, a sequence of matrices, or one matrix for all."""
     if isinstance(weight, Series):
         return weight.rows[:count]
@@ -44,14 +44,14 @@ def _compact(rows: Array) -> Array:
     return rows[0] if len(rows) and (rows == rows[0]).all() else rows
 
 
-def regulator(A: Array, B: Array, Q: Any, R: Any, *, cost_to_go: bool) -> LQSolution:
+def regulator(A: Array, B: Array, Q: object, R: object, *, cost_to_go: bool) -> LQSolution:
     """LQ problem without linear terms; Q has one more entry than R, for the end."""
     n = len(A)
     q = series(Q, n + 1)
     return solve_lq(A, B, _compact(q[:n]), _compact(series(R, n)), q[n], cost_to_go=cost_to_go)
 
 
-def solve_tv_lqr(A: Any, B: Any, Q: Callable[[int], Any], R: Callable[[int], Any]) -> tuple[list[Array], Array]:
+def solve_tv_lqr(A: object, B: object, Q: Callable[[int], Any], R: Callable[[int], Any]) -> tuple[list[Array], Array]:
     """(K, P(0)) of the regulator u = -K(k) x for weights Q(k), R(k); Q(N) is the final weight.
 
     >>> A, B = [np.eye(1)] * 50, [np.eye(1)] * 50
@@ -65,7 +65,7 @@ def solve_tv_lqr(A: Any, B: Any, Q: Callable[[int], Any], R: Callable[[int], Any
 
 
 def affine(
-    A: Array, B: Array, q: Array, r: Array, Q: Any, S: Any, R: Any, *, cost_to_go: bool
+    A: Array, B: Array, q: Array, r: Array, Q: object, S: object, R: object, *, cost_to_go: bool
 ) -> tuple[Array, Array, Array | None, Array | None]:
     """(K, C, P(0), b(0)) of an LQ problem with linear terms; its stationary point where it has no minimum."""
     n = len(A)
@@ -92,7 +92,13 @@ def affine(
 
 
 def solve_tv_lq(
-    A: Any, B: Any, q: Any, r: Any, Q: Callable[[int], Any], S: Callable[[int], Any], R: Callable[[int], Any]
+    A: object,
+    B: object,
+    q: object,
+    r: object,
+    Q: Callable[[int], Any],
+    S: Callable[[int], Any],
+    R: Callable[[int], Any],
 ) -> tuple[list[Array], list[Array], Array, Array]:
     """(K, C, P(0), b(0)) of u = -K(k) x - C(k) for the LQ problem with linear terms q (N+1), r (N) and weights Q, S, R.
 

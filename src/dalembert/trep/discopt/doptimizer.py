@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...errors import ConvergenceError, SingularityError
 from ...optimization.descent import sweep_back
@@ -34,7 +34,7 @@ class DOptimizerMonitor:
         """A step starts (again, after a method failed)."""
 
     def step_info(
-        self, method: str, cost: float, dcost: float, X: Array, U: Array, dX: Array, dU: Array, Kproj: Any
+        self, method: str, cost: float, dcost: float, X: Array, U: Array, dX: Array, dU: Array, Kproj: ArrayLike
     ) -> None:
         """A descent direction was found."""
 
@@ -51,7 +51,7 @@ class DOptimizerMonitor:
         """A trial could not be simulated; the search goes on with a shorter one."""
 
     def armijo_search_failure(
-        self, X: Array, U: Array, dX: Array, dU: Array, cost0: float, dcost0: float, Kproj: Any
+        self, X: Array, U: Array, dX: Array, dU: Array, cost0: float, dcost0: float, Kproj: ArrayLike
     ) -> None:
         """The search found no sufficient decrease."""
 
@@ -94,7 +94,7 @@ class DOptimizerDefaultMonitor(DOptimizerMonitor):
         self._iteration = iteration
 
     def step_info(
-        self, method: str, cost: float, dcost: float, X: Array, U: Array, dX: Array, dU: Array, Kproj: Any
+        self, method: str, cost: float, dcost: float, X: Array, U: Array, dX: Array, dU: Array, Kproj: ArrayLike
     ) -> None:
         """Print and keep cost and slope."""
         self.cost_history[self._iteration], self.dcost_history[self._iteration] = cost, dcost
@@ -117,7 +117,7 @@ class DOptimizerDefaultMonitor(DOptimizerMonitor):
         self.msg(f"trial {armijo_iteration} cannot be simulated beyond step {len(nX) - 1}")
 
     def armijo_search_failure(
-        self, X: Array, U: Array, dX: Array, dU: Array, cost0: float, dcost0: float, Kproj: Any
+        self, X: Array, U: Array, dX: Array, dU: Array, cost0: float, dcost0: float, Kproj: ArrayLike
     ) -> None:
         """Print the failure."""
         self.msg(f"line search failed at cost {cost0:g}, slope {dcost0:g}")
@@ -143,7 +143,7 @@ class DOptimizerVerboseMonitor(DOptimizerDefaultMonitor):
         super().optimize_end(converged, X, U, cost)
 
     def step_info(
-        self, method: str, cost: float, dcost: float, X: Array, U: Array, dX: Array, dU: Array, Kproj: Any
+        self, method: str, cost: float, dcost: float, X: Array, U: Array, dX: Array, dU: Array, Kproj: ArrayLike
     ) -> None:
         """Print and keep cost and slope, print the size of the direction."""
         super().step_info(method, cost, dcost, X, U, dX, dU, Kproj)
@@ -208,7 +208,9 @@ class DOptimizer:
         q, r = self._slopes(X, U)
         return float((q * dX).sum() + (r * dU).sum())
 
-    def calc_ddcost(self, X: Array, U: Array, dX: Array, dU: Array, Q: Any, R: Any, S: Any) -> float:
+    def calc_ddcost(
+        self, X: Array, U: Array, dX: Array, dU: Array, Q: Series | Array, R: Series | Array, S: Series | Array
+    ) -> float:
         """q(d, d) of a model (Q, R, S) along a tangent motion; with the Newton model the second derivative."""
         n = len(U)
         q, r, s = series(Q, n + 1), series(R, n), series(S, n)
@@ -235,7 +237,9 @@ class DOptimizer:
         s = [c.l_dxdu(X[k], U[k], k) for k in range(n)]
         return Series(np.array(q)), Series(np.array(r)), Series(np.array(s))
 
-    def calc_newton_model(self, X: Array, U: Array, A: Any, B: Any, K: Any) -> tuple[Series, Series, Series]:
+    def calc_newton_model(
+        self, X: Array, U: Array, A: ArrayLike, B: ArrayLike, K: ArrayLike
+    ) -> tuple[Series, Series, Series]:
         """The true second derivative of the projected cost. Returns (Q, R, S)."""
         q, r, s = self.calc_quasi_model(X, U)
         lx, lu = self._slopes(X, U)
@@ -285,7 +289,7 @@ class DOptimizer:
 
     # ---- line search
 
-    def armijo_simulate(self, bX: Array, bU: Array, Kproj: Any) -> tuple[bool, Array, Array]:
+    def armijo_simulate(self, bX: Array, bU: Array, Kproj: ArrayLike) -> tuple[bool, Array, Array]:
         """(success, X, U) of the projection of a curve; after a failure the part up to it."""
         try:
             X, U = self.dsys.project(bX, bU, Kproj)
@@ -294,7 +298,7 @@ class DOptimizer:
             done = 0 if error.step is None else error.step
             return False, np.array(bX[: done + 1]), np.array(bU[:done])
 
-    def armijo_search(self, X: Array, U: Array, Kproj: Any, dX: Array, dU: Array) -> tuple[Array, Array, float]:
+    def armijo_search(self, X: Array, U: Array, Kproj: ArrayLike, dX: Array, dU: Array) -> tuple[Array, Array, float]:
         """(X, U, cost) of the first trial step beta^m with sufficient decrease; ConvergenceError if there is none."""
         cost0, dcost0 = self.calc_cost(X, U), self.calc_dcost(X, U, dX, dU)
         for m in range(self.armijo_max_iterations):
@@ -324,7 +328,9 @@ class DOptimizer:
         """Method to try when one gives no descent: newton -> quasi -> steepest."""
         return "quasi" if current_method == "newton" else "steepest"
 
-    def step(self, iteration: int, X: Any, U: Any, method: str = "steepest") -> tuple[bool, Array, Array, float, float]:
+    def step(
+        self, iteration: int, X: ArrayLike, U: ArrayLike, method: str = "steepest"
+    ) -> tuple[bool, Array, Array, float, float]:
         """One step: (done, X, U, slope before, cost after); done means that (X, U) was a minimizer."""
         X, U = np.array(X, dtype=float), np.array(U, dtype=float)
         cost0 = self.calc_cost(X, U)
@@ -349,7 +355,7 @@ class DOptimizer:
         self.monitor.step_completed(method, cost1, nX, nU)
         return False, nX, nU, dcost0, cost1
 
-    def optimize(self, X: Any, U: Any, max_steps: int = 50) -> tuple[bool, Array, Array]:
+    def optimize(self, X: ArrayLike, U: ArrayLike, max_steps: int = 50) -> tuple[bool, Array, Array]:
         """(converged, X, U) after at most `max_steps` steps from a motion (X, U)."""
         X, U = np.array(X, dtype=float), np.array(U, dtype=float)
         n = self.dsys.kf()
@@ -368,11 +374,11 @@ class DOptimizer:
 
     # ---- checks and pictures
 
-    def _along(self, X: Array, U: Array, dX: Array, dU: Array, K: Any, z: float) -> tuple[Array, Array]:
+    def _along(self, X: Array, U: Array, dX: Array, dU: Array, K: ArrayLike, z: float) -> tuple[Array, Array]:
         return self.dsys.project(X + z * dX, U + z * dU, K)
 
     def check_dcost(
-        self, X: Any, U: Any, method: str = "steepest", delta: float = 1e-6, tolerance: float = 1e-5
+        self, X: ArrayLike, U: ArrayLike, method: str = "steepest", delta: float = 1e-6, tolerance: float = 1e-5
     ) -> bool:
         """Compare the slope of the cost along a descent direction with differences (relative)."""
         X, U = np.array(X, dtype=float), np.array(U, dtype=float)
@@ -382,7 +388,7 @@ class DOptimizer:
         return abs(exact - (above - below) / (2 * delta)) <= tolerance * max(1.0, abs(exact))
 
     def check_ddcost(
-        self, X: Any, U: Any, method: str = "steepest", delta: float = 1e-6, tolerance: float = 1e-5
+        self, X: ArrayLike, U: ArrayLike, method: str = "steepest", delta: float = 1e-6, tolerance: float = 1e-5
     ) -> bool:
         """Compare the second derivative along a descent direction with differences of the first (relative)."""
         X, U = np.array(X, dtype=float), np.array(U, dtype=float)
@@ -398,7 +404,9 @@ class DOptimizer:
         approx = (slopes[0] - slopes[1]) / (2 * delta)
         return abs(exact - approx) <= tolerance * max(1.0, abs(exact))
 
-    def descent_plot(self, X: Any, U: Any, method: str = "steepest", points: int = 40, legend: bool = True) -> Any:
+    def descent_plot(
+        self, X: ArrayLike, U: ArrayLike, method: str = "steepest", points: int = 40, legend: bool = True
+    ) -> Any:
         """Draw cost, its model and the sufficient decrease along a descent direction (matplotlib); returns the axes."""
         import matplotlib.pyplot as plt
 

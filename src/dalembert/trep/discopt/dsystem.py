@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ... import integrate
 from ... import system as one_step
@@ -33,7 +34,7 @@ class DSystem:
            [-0.933313,  0.953334]])
     """
 
-    def __init__(self, varint: MidpointVI, t: Any) -> None:
+    def __init__(self, varint: MidpointVI, t: object) -> None:
         self.varint = varint
         self.time = t
         self._xk = np.zeros(self.nX)
@@ -52,7 +53,7 @@ class DSystem:
         return self._time
 
     @time.setter
-    def time(self, value: Any) -> None:
+    def time(self, value: object) -> None:
         t = np.array(value, dtype=float)
         if t.ndim != 1 or len(t) < 2 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
             raise ValueError("times must be an increasing array of at least two numbers")
@@ -110,19 +111,19 @@ class DSystem:
             return np.zeros(shape)
         return self._part(rows, shape, what)
 
-    def build_state(self, Q: Any = None, p: Any = None, v: Any = None) -> Array:
+    def build_state(self, Q: object = None, p: object = None, v: object = None) -> Array:
         """State from its parts, arrays or one number for all of a part; missing ones are zero."""
         s = self.system
         parts = ((Q, s.nQ, "Q"), (p, s.nQd, "p"), (v, s.nQk, "v"))
         return np.concatenate([self._filled(x, (n,), what) for x, n, what in parts])
 
-    def build_input(self, u: Any = None, rho: Any = None) -> Array:
+    def build_input(self, u: object = None, rho: object = None) -> Array:
         """Input from its parts, arrays or one number for all of a part; missing ones are zero."""
         s = self.system
         return np.concatenate([self._filled(u, (s.nu,), "u"), self._filled(rho, (s.nQk,), "rho")])
 
     def build_trajectory(
-        self, Q: Any = None, p: Any = None, v: Any = None, u: Any = None, rho: Any = None
+        self, Q: object = None, p: object = None, v: object = None, u: object = None, rho: object = None
     ) -> tuple[Array, Array]:
         """(X (N+1, nX), U (N, nU)) from parts: curves, one row for all times, or one number; missing ones are zero."""
         s, n = self.system, len(self._time)
@@ -130,24 +131,24 @@ class DSystem:
         w = [self._filled(a, (n - 1, m), what) for a, m, what in ((u, s.nu, "u"), (rho, s.nQk, "rho"))]
         return np.hstack(x), np.hstack(w)
 
-    def split_state(self, X: Any = None) -> tuple[Array, Array, Array]:
+    def split_state(self, X: object = None) -> tuple[Array, Array, Array]:
         """(Q, p, v) of a state."""
         s = self.system
         x = self._part(X, (self.nX,), "X")
         return x[: s.nQ], x[s.nQ : s.nQ + s.nQd], x[s.nQ + s.nQd :]
 
-    def split_input(self, U: Any = None) -> tuple[Array, Array]:
+    def split_input(self, U: object = None) -> tuple[Array, Array]:
         """(u, rho) of an input."""
         u = self._part(U, (self.nU,), "U")
         return u[: self.system.nu], u[self.system.nu :]
 
-    def split_trajectory(self, X: Any = None, U: Any = None) -> tuple[Array, Array, Array, Array, Array]:
+    def split_trajectory(self, X: object = None, U: object = None) -> tuple[Array, Array, Array, Array, Array]:
         """(Q, p, v, u, rho) of a trajectory."""
         s, n = self.system, len(self._time)
         x, u = self._part(X, (n, self.nX), "X"), self._part(U, (n - 1, self.nU), "U")
         return x[:, : s.nQ], x[:, s.nQ : s.nQ + s.nQd], x[:, s.nQ + s.nQd :], u[:, : s.nu], u[:, s.nu :]
 
-    def convert_trajectory(self, dsys_a: DSystem, X: Any, U: Any) -> tuple[Array, Array]:
+    def convert_trajectory(self, dsys_a: DSystem, X: object, U: object) -> tuple[Array, Array]:
         """A trajectory of another system for this one: variables and inputs by name, unknown ones dropped, new ones zero."""
         from ..trajectory import _names
 
@@ -174,7 +175,7 @@ class DSystem:
 
     # ---- one step
 
-    def set(self, xk: Any, uk: Any, k: int, xk_hint: Any = None, lambda_hint: Any = None) -> None:
+    def set(self, xk: object, uk: object, k: int, xk_hint: object = None, lambda_hint: object = None) -> None:
         """Set state, input and step; hints are guesses for the next state and the multipliers."""
         x, u = self._part(xk, (self.nX,), "xk"), self._part(uk, (self.nU,), "uk")
         if not 0 <= k < self.kf():
@@ -188,7 +189,7 @@ class DSystem:
         self.varint.step(self._time[k + 1], u[: s.nu], u[s.nu :], q2_hint=guess, lambda1_hint=lambda_hint)
         self._xk, self._uk, self._k = x, u, int(k)
 
-    def step(self, uk: Any, xk_hint: Any = None, lambda_hint: Any = None) -> None:
+    def step(self, uk: object, xk_hint: object = None, lambda_hint: object = None) -> None:
         """Go on to the next step with input uk."""
         self.set(self.f(), uk, self._k + 1, xk_hint, lambda_hint)
 
@@ -233,21 +234,21 @@ class DSystem:
         row = np.concatenate([c[:nd], c[nq : nq + nd], np.zeros(self.system.nc)])
         return self.varint._contracted(row[None])[0]
 
-    def fdxdx(self, z: Any) -> Array:
+    def fdxdx(self, z: object) -> Array:
         """z . d2f/dx2, (nX, nX)."""
         nq, nd, _, _ = self._sizes()
         out = np.zeros((self.nX, self.nX))
         out[: nq + nd, : nq + nd] = self._contracted(z)[: nq + nd, : nq + nd]
         return out
 
-    def fdxdu(self, z: Any) -> Array:
+    def fdxdu(self, z: object) -> Array:
         """z . d2f/dx du, (nX, nU)."""
         nq, nd, _, _ = self._sizes()
         out = np.zeros((self.nX, self.nU))
         out[: nq + nd] = self._contracted(z)[: nq + nd, nq + nd :]
         return out
 
-    def fdudu(self, z: Any) -> Array:
+    def fdudu(self, z: object) -> Array:
         """z . d2f/du2, (nU, nU)."""
         nq, nd, _, _ = self._sizes()
         return self._contracted(z)[nq + nd :, nq + nd :].copy()
@@ -279,7 +280,7 @@ class DSystem:
             raise ValueError("the trajectory is not finite")
         return x, u
 
-    def linearize_trajectory(self, X: Any, U: Any) -> tuple[list[Array], list[Array]]:
+    def linearize_trajectory(self, X: object, U: object) -> tuple[list[Array], list[Array]]:
         """(A, B) at every step; (X, U) need not be a motion of the system."""
         A, B = self._linearize(*self._curves(X, U))
         return list(A), list(B)
@@ -321,7 +322,7 @@ class DSystem:
             out[np.ix_(all_steps, rows, columns)] = part
         return xx, xu, uu
 
-    def project(self, bX: Any, bU: Any, Kproj: Any = None) -> tuple[Array, Array]:
+    def project(self, bX: object, bU: object, Kproj: object = None) -> tuple[Array, Array]:
         """The motion that follows (bX, bU) under the feedback U = bU - K (X - bX), from bX[0]."""
         X, U = self._curves(bX, bU)
         K = self.calc_feedback_controller(X, U) if Kproj is None else Kproj
@@ -343,7 +344,9 @@ class DSystem:
         x[:, at], u[:, to] = found, inputs
         return x, u
 
-    def dproject(self, A: Any, B: Any, bdX: Any, bdU: Any, K: Any) -> tuple[Array, Array]:
+    def dproject(
+        self, A: Sequence[Array] | Array, B: Sequence[Array] | Array, bdX: ArrayLike, bdU: ArrayLike, K: Array
+    ) -> tuple[Array, Array]:
         """The tangent motion that follows (bdX, bdU): dU = bdU - K (dX - bdX), dX' = A dX + B dU."""
         bX, bU = np.array(bdX, dtype=float), np.array(bdU, dtype=float)
         dX, dU = np.zeros_like(bX), np.zeros_like(bU)
@@ -354,7 +357,7 @@ class DSystem:
         return dX, dU
 
     def calc_feedback_controller(
-        self, X: Any, U: Any, Q: Any = None, R: Any = None, return_linearization: bool = False
+        self, X: object, U: object, Q: object = None, R: object = None, return_linearization: bool = False
     ) -> Any:
         """LQR gains K along a trajectory (with A and B if asked for); Q(k), R(k) default to identity."""
         A, B = self.linearize_trajectory(X, U)
@@ -383,25 +386,25 @@ class DSystem:
         approx = np.stack(columns, axis=-1)
         return tuple(float(np.linalg.norm(a)) for a in (true - approx, true, approx))
 
-    def check_fdx(self, xk: Any, uk: Any, k: int, delta: float = 1e-5) -> tuple[float, ...]:
+    def check_fdx(self, xk: object, uk: object, k: int, delta: float = 1e-5) -> tuple[float, ...]:
         """(error, norm, norm of the approximation) of fdx against differences of f."""
         return self._check(xk, uk, k, delta, self.fdx, self.f, True)
 
-    def check_fdu(self, xk: Any, uk: Any, k: int, delta: float = 1e-5) -> tuple[float, ...]:
+    def check_fdu(self, xk: object, uk: object, k: int, delta: float = 1e-5) -> tuple[float, ...]:
         """The same for fdu."""
         return self._check(xk, uk, k, delta, self.fdu, self.f, False)
 
     def _tensor(self, method: Any) -> Array:
         return np.stack([method(z) for z in np.eye(self.nX)])
 
-    def check_fdxdx(self, xk: Any, uk: Any, k: int, delta: float = 1e-5) -> tuple[float, ...]:
+    def check_fdxdx(self, xk: object, uk: object, k: int, delta: float = 1e-5) -> tuple[float, ...]:
         """The same for fdxdx, against fdx."""
         return self._check(xk, uk, k, delta, lambda: self._tensor(self.fdxdx), self.fdx, True)
 
-    def check_fdxdu(self, xk: Any, uk: Any, k: int, delta: float = 1e-5) -> tuple[float, ...]:
+    def check_fdxdu(self, xk: object, uk: object, k: int, delta: float = 1e-5) -> tuple[float, ...]:
         """The same for fdxdu, against fdx."""
         return self._check(xk, uk, k, delta, lambda: self._tensor(self.fdxdu), self.fdx, False)
 
-    def check_fdudu(self, xk: Any, uk: Any, k: int, delta: float = 1e-5) -> tuple[float, ...]:
+    def check_fdudu(self, xk: object, uk: object, k: int, delta: float = 1e-5) -> tuple[float, ...]:
         """The same for fdudu, against fdu."""
         return self._check(xk, uk, k, delta, lambda: self._tensor(self.fdudu), self.fdu, False)

@@ -11,7 +11,7 @@ from .splineplotter import plot_spline
 __all__ = ["VisualItem2D", "VisualItem3D", "plot_spline", "stlmodel", "visualize_2d", "visualize_3d"]
 
 
-def visualize_3d(items: Sequence[VisualItem3D], *args: Any, **options: Any) -> Any:
+def visualize_3d(items: Sequence[VisualItem3D], *args: object, **options: Any) -> Any:
     """Show motions in the browser and return the viewer (`.url`, `.wait()`, `.close()`).
 
     trep's options for its camera are ignored; those of `da.view` (port, open_browser, block, ...) are passed on.

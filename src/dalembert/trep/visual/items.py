@@ -41,7 +41,7 @@ class VisualItem3D:
     array([0., 2.])
     """
 
-    def __init__(self, system: System, t: Any, q: Any, offset: Any = None, **options: Any) -> None:
+    def __init__(self, system: System, t: object, q: object, offset: object = None, **options: Any) -> None:
         self._system = system
         self.t = np.array(t, dtype=float)
         self.q = np.array(q, dtype=float)
@@ -60,7 +60,7 @@ class VisualItem3D:
         """The system."""
         return self._system
 
-    def attachDrawing(self, frame: Any, function: Callable[..., Any]) -> None:
+    def attachDrawing(self, frame: object, function: Callable[..., Any]) -> None:
         """Draw a mesh (`stlmodel(path).draw`) with a frame (object, name or index; None: the world)."""
         at = self._system.world_frame if frame is None else self._system.get_frame(frame)
         mesh = getattr(function, "__self__", None)
