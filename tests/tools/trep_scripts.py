@@ -17,6 +17,8 @@ import time
 import warnings
 from pathlib import Path
 
+import dalembert
+
 # what lib2to3 does not know: (pattern, replacement, why)
 SUBSTITUTIONS = (
     (r"^(\s*)import trep$", r"\1import dalembert.trep as trep", "the layer instead of trep"),
@@ -69,8 +71,8 @@ def convert_folder(source: Path, target: Path) -> list[Path]:
 def run(path: Path, timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run a converted script in its folder, without windows: figures are drawn unseen, the viewer's page is not opened."""
     env = {**os.environ, "MPLBACKEND": "Agg", "BROWSER": "true", "PYTHONWARNINGS": "ignore"}
-    src = str(Path(__file__).parents[2] / "src")
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [src, env.get("PYTHONPATH", "")]))
+    home = str(Path(dalembert.__file__).parents[1])  # the package under test, installed or not
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [home, env.get("PYTHONPATH", "")]))
     return subprocess.run(
         [sys.executable, path.name],
         cwd=path.parent,
