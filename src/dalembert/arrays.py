@@ -94,6 +94,8 @@ def number(value: object, what: str) -> float:
     >>> number(3, "mass")
     3.0
     """
+    if type(value) is float and math.isfinite(value):
+        return value
     try:
         if isinstance(value, (str, bytes, bool)):  # float() would take them; a quoted number is a slip
             raise TypeError

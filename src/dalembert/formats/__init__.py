@@ -3,6 +3,10 @@
 The first three hold everything that a `Model` holds and round trips are lossless. URDF and MJCF are read into the same
 `Model`; they are written where the model can be said in them. What is wrong with a file is a `ModelError` with file,
 line and column.
+
+Reading takes time and memory in proportion to the text, whatever it says: at most 16 MB, 100 000 frames and 100 000
+elements; XML with at most 200 000 elements of 200 attributes; TOML with at most 2 000 000 keys, values and lines;
+1 000 000 expressions in parentheses; 64 levels of brackets and parts of a key. That is some ten seconds and a gigabyte.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError
+from ..files import replacing
 from ..model.model import Model
 from .document import Configurations, Fault, Path, from_document, shown, to_document
 
@@ -109,7 +114,8 @@ def save(
     ...     save(da.Model([da.tx("x", mass=1.0)]), f"{folder}/slider.json")
     """
     text = dumps(model, _format(path, format), configurations=configurations)
-    FilePath(path).write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def dumps(model: Model, format: str, *, configurations: Mapping[str, Any] | None = None) -> str:
@@ -204,12 +210,13 @@ def _parse_text(text: str, kind: str, file: str | None) -> tuple[Model, Configur
         line, column = wrong.place
         raise ModelError(wrong.reason, culprit=wrong.culprit, file=file, line=line, column=column) from None
     except Fault as fault:
-        if kind != "sexp":
-            places = plain.json_places(text) if kind == "json" else plain.toml_places(text)
-        path = fault.path
-        while path and path not in places:
-            path = path[:-1]
-        line, column = places.get(path, (1, 1))
+        if kind == "sexp":
+            path = fault.path
+            while path and path not in places:
+                path = path[:-1]
+            line, column = places.get(path, (1, 1))
+        else:
+            line, column = plain.json_place(text, fault.path) if kind == "json" else plain.toml_place(text, fault.path)
         where = shown(fault.path)
         reason = fault.reason if kind == "sexp" or not where or where in fault.reason else f"{where}: {fault.reason}"
         raise ModelError(reason, culprit=fault.culprit, file=file, line=line, column=column) from None

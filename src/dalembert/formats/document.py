@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from typing import Any
 
+from ..arrays import nearest
 from ..errors import ModelError
 from ..model.elements import ELEMENTS, WORLD, Element, is_known
 from ..model.elements.fields import Unsuited
@@ -33,6 +33,7 @@ from ..model.model import Model
 
 Path = tuple[str | int, ...]
 Configurations = dict[str, dict[str, float]]
+MAX_PARTS = 100_000  # frames, and elements, of a model in a file
 
 
 class Fault(Exception):
@@ -54,12 +55,6 @@ def shown(path: Path) -> str:
     return "".join(f"[{p + 1}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
 
 
-def closest(name: Any, known: Sequence[str]) -> str:
-    """ " (did you mean ...?)" for a misspelled word, or nothing."""
-    near = get_close_matches(str(name)[:100], known, n=3)
-    return f" (did you mean {', '.join(map(repr, near))}?)" if near else ""
-
-
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
@@ -74,6 +69,9 @@ def from_document(data: Any, default_name: str = "model") -> tuple[Model, Config
     _table(data, (), known)
     if "frames" not in data:
         raise Fault("no frames", ())
+    for part in ("frames", "elements"):
+        if len(_list(data.get(part, []), (part,))) > MAX_PARTS:
+            raise Fault(f"more than {MAX_PARTS} {part}", (part,))
     frames, entries = _frames(_list(data["frames"], ("frames",)))
     elements = [_element(e, ("elements", i)) for i, e in enumerate(_list(data.get("elements", []), ("elements",)))]
     name = _name(data.get("name", default_name), ("name",))
@@ -114,7 +112,7 @@ def _parent(value: Any, where: Mapping[str, int], i: int, path: Path) -> int:
         return 0
     if isinstance(value, str):
         if value not in where:
-            raise Fault(f"parent {value!r} is not a frame above{closest(value, list(where))}", path, value)
+            raise Fault(f"parent {value!r} is not a frame above{nearest(value, where)}", path, value)
         return where[value]
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= i:
         raise Fault(f"parent must be a name or the number of a frame above (0 to {i}), not {_brief(value)}", path)
@@ -168,7 +166,7 @@ def _element(row: Any, path: Path) -> Element:
         raise Fault(f"an element must be a table, not {_brief(row)}", path)
     name = row.get("type")
     if not isinstance(name, str) or name not in ELEMENTS:
-        raise Fault(f"unknown element type {_brief(name)}{closest(name, list(ELEMENTS))}", (*path, "type"), str(name))
+        raise Fault(f"unknown element type {_brief(name)}{nearest(name, ELEMENTS)}", (*path, "type"), str(name))
     kind = ELEMENTS[name]
     _table(row, path, ("type", *kind.FIELDS))
     values = {}
@@ -200,7 +198,7 @@ def _configurations(data: Any, model: Model) -> Configurations:
         for variable in row:
             if variable not in model.variables:
                 raise Fault(
-                    f"configuration {name!r}: unknown variable {variable!r}{closest(variable, model.variables)}",
+                    f"configuration {name!r}: unknown variable {variable!r}{nearest(variable, model.variables)}",
                     (*path, variable),
                     variable,
                 )
@@ -235,7 +233,7 @@ def _table(value: Any, path: Path, known: Sequence[str]) -> None:
         raise Fault(f"{shown(path) or 'a model'} must be a table, not {_brief(value)}", path)
     for key in value:
         if key not in known:
-            raise Fault(f"unknown key {_brief(key)}{closest(key, known)}", (*path, key), str(key))
+            raise Fault(f"unknown key {_brief(key)}{nearest(key, known)}", (*path, key), str(key))
 
 
 def _list(value: Any, path: Path) -> Sequence[Any]:

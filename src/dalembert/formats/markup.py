@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.sax import SAXException, SAXParseException
 from xml.sax.handler import ContentHandler
@@ -11,7 +11,8 @@ from xml.sax.handler import ContentHandler
 from ..errors import ModelError
 
 MAX_DEPTH = 400
-MAX_ELEMENTS = 500_000
+MAX_ELEMENTS = 200_000
+MAX_ATTRIBUTES = 200  # of one element; the largest of MJCF has about fifty
 MAX_NUMBER = 1e60  # products of a few such numbers (volumes, inertias) still do not overflow
 
 
@@ -20,7 +21,7 @@ class Tag:
 
     __slots__ = ("attributes", "children", "column", "file", "line", "name")
 
-    def __init__(self, name: str, attributes: dict[str, str], file: str | None, line: int, column: int) -> None:
+    def __init__(self, name: str, attributes: Mapping[str, str], file: str | None, line: int, column: int) -> None:
         self.name = name
         self.attributes = attributes
         self.children: list[Tag] = []
@@ -101,6 +102,8 @@ class _Builder(ContentHandler):
             raise tag.wrong(f"nested more than {MAX_DEPTH} deep")
         if self.count > MAX_ELEMENTS:
             raise tag.wrong(f"more than {MAX_ELEMENTS} elements")
+        if len(tag.attributes) > MAX_ATTRIBUTES:
+            raise tag.wrong(f"<{name[:60]}> has more than {MAX_ATTRIBUTES} attributes")
         if self.stack:
             self.stack[-1].children.append(tag)
         else:

@@ -17,6 +17,9 @@ class Names:
         self._taken = set(taken)
         self._copies: dict[str, int] = {}  # name -> how often it was asked for although taken
 
+    def __len__(self) -> int:
+        return len(self._taken)
+
     def __contains__(self, name: str) -> bool:
         return name in self._taken
 

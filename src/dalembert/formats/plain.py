@@ -1,7 +1,7 @@
 """TOML and JSON: documents (see `document.py`) read by the standard library, written here in a readable layout.
 
-The standard parsers tell where a syntax error is, but not where a value stands; `json_places` and `toml_places` find
-that out, and only after something went wrong.
+The standard parsers tell where a syntax error is, but not where a value stands; `json_place` and `toml_place` find
+that out, and only after something went wrong. Everything here takes time and memory in proportion to the text.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from bisect import bisect_left
 from typing import Any
 
 from .document import Path
 from .sexp import Wrong
 
 MAX_DEPTH = 64
+MAX_TOKENS = 2_000_000  # of TOML: brackets, equals signs, commas, ends of lines
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -25,14 +25,15 @@ def read_json(text: str) -> Any:
     >>> read_json('{"name": "m"}')
     {'name': 'm'}
     """
-    _check_depth(text, toml=False)
+    _check_json_depth(text)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        table = dict(pairs)
-        if len(table) < len(pairs):
-            twice = next(k for i, (k, _) in enumerate(pairs) if k in dict(pairs[:i]))
-            spots = [m.start() for m in re.finditer(re.escape(json.dumps(twice)) + r"\s*:", text)]
-            raise Wrong(f"key {twice!r} is given twice", place_of(text, spots[-1] if spots else 0), twice)
+        table: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in table:
+                spots = [m.start() for m in re.finditer(re.escape(json.dumps(key)) + r"\s*:", text)]
+                raise Wrong(f"key {key!r} is given twice", place_of(text, spots[-1] if spots else 0), key)
+            table[key] = value
         return table
 
     try:
@@ -49,7 +50,7 @@ def read_toml(text: str) -> Any:
     >>> read_toml('name = "m"')
     {'name': 'm'}
     """
-    _check_depth(text, toml=True)
+    _check_toml_size(text)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -57,30 +58,57 @@ def read_toml(text: str) -> Any:
         if match:
             raise Wrong(str(error)[: match.start()], (int(match.group(1)), int(match.group(2)))) from None
         raise Wrong(str(error), place_of(text, len(text))) from None
-    except (ValueError, RecursionError) as error:  # an integer of thousands of digits; keys with thousands of dots
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits
         raise Wrong(str(error), (1, 1)) from None
 
 
-_STRINGS = {
-    # comments and strings are skipped when brackets are counted
-    True: re.compile(
-        r'#[^\n]*|"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[\[\]{}]', re.DOTALL
-    ),
-    False: re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL),
-}
+# Possessive repetition keeps no way back; a string that is never closed is passed over once, not once per quote in it.
+_JSON_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|[\[\]{}]', re.DOTALL)
+_TOML_TOKENS = re.compile(
+    r"""
+    \#[^\n]*+                                        # a comment
+    | \"{3} (?: [^"\\]++ | \\. | "(?!"") )*+ \"*+    # strings of several lines
+    | '{3} (?: [^']++ | '(?!'') )*+ '*+
+    | " (?: [^"\\\n]++ | \\. )*+ "?+                 # strings of one line
+    | ' [^'\n]*+ '?+
+    | [\[\]{}=.,\n]
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 
-def _check_depth(text: str, *, toml: bool) -> None:
-    """Both parsers recurse; refuse what no model needs before they do."""
+def _check_json_depth(text: str) -> None:
+    """The parser recurses; refuse what no model needs before it does."""
     depth = 0
-    for match in _STRINGS[toml].finditer(text):
+    for match in _JSON_TOKENS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match.group()[:1], 0)
+        if depth > MAX_DEPTH:
+            raise Wrong(f"nested more than {MAX_DEPTH} deep", place_of(text, match.start()))
+
+
+def _check_toml_size(text: str) -> None:
+    """The parser recurses, and takes its time for every key; refuse what no model needs before it begins."""
+    depth = dots = count = 0
+    for match in _TOML_TOKENS.finditer(text):
         token = match.group()
-        if token in "[{":
+        if token == ".":
+            dots += 1
+            if dots >= MAX_DEPTH:
+                raise Wrong(f"a key of more than {MAX_DEPTH} parts", place_of(text, match.start()))
+            continue
+        if token in ("[", "{"):
             depth += 1
             if depth > MAX_DEPTH:
                 raise Wrong(f"nested more than {MAX_DEPTH} deep", place_of(text, match.start()))
-        elif token in "]}":
+        elif token in ("]", "}"):
             depth -= 1
+        elif token in ("=", ",", "\n"):
+            dots = 0
+        else:
+            continue
+        count += 1
+        if count > MAX_TOKENS:
+            raise Wrong(f"more than {MAX_TOKENS} keys, values and lines", place_of(text, match.start()))
 
 
 def place_of(text: str, offset: int) -> tuple[int, int]:
@@ -92,77 +120,83 @@ def place_of(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+_SPACE = re.compile(r"[ \t\n\r]*+")
 
 
-def json_places(text: str) -> dict[Path, tuple[int, int]]:
-    """Where every value of a (valid) JSON text starts.
+def json_place(text: str, path: Path) -> tuple[int, int]:
+    """Where the value at a path of a (valid) JSON text starts, or the nearest value around it.
 
-    >>> json_places('{"a": [1, 2]}')[("a", 1)]
+    >>> json_place('{"a": [1, 2]}', ("a", 1))
     (1, 11)
     """
-    found: dict[Path, int] = {}
-    path: list[Any] = []  # the last entry is the key (or number) of the value that comes next
-    waiting_for_key: list[bool] = []
-    key_next = False
-    for match in _JSON_TOKEN.finditer(text):
-        token = match.group()
-        if key_next and token[0] == '"':
-            path[-1] = json.loads(token)
-            key_next = False
-        elif token == ",":
-            if isinstance(path[-1], int):
-                path[-1] += 1
-            else:
-                key_next = True
-        elif token in "]}":
-            path.pop()
-            waiting_for_key.pop()
-            key_next = False
-        elif token != ":":
-            found[tuple(path)] = match.start()
-            if token in "[{":
-                path.append(0 if token == "[" else "")
-                waiting_for_key.append(token == "{")
-                key_next = token == "{"
-    newlines = [m.start() for m in re.finditer("\n", text)]
-    places = {}
-    for spot, offset in found.items():
-        line = bisect_left(newlines, offset)
-        places[spot] = (line + 1, offset - (newlines[line - 1] if line else -1))
-    return places
+    scan = json.JSONDecoder().raw_decode  # passes over a value at the speed of the parser
+
+    def after_space(i: int) -> int:
+        return _SPACE.match(text, i).end()  # type: ignore[union-attr]
+
+    here = after_space(0)
+    for step in path:
+        if text[here] not in "[{" or (text[here] == "[") != isinstance(step, int):
+            break
+        closing = "]" if text[here] == "[" else "}"
+        i, number, found = after_space(here + 1), 0, None
+        while text[i] != closing:
+            key: str | int = number
+            if closing == "}":
+                key, i = scan(text, i)
+                i = after_space(after_space(i) + 1)  # behind the colon
+            if key == step:
+                found = i
+                break
+            i = after_space(scan(text, i)[1])
+            i = after_space(i + 1) if text[i] == "," else i
+            number += 1
+        if found is None:
+            break
+        here = found
+    return place_of(text, here)
 
 
-def toml_places(text: str) -> dict[Path, tuple[int, int]]:
-    """Where tables and keys of a TOML text start: `[[frames]]`, `[configurations.q0]`, and keys at the start of a line.
+def toml_place(text: str, path: Path) -> tuple[int, int]:
+    """Where the table or key at a path of a TOML text starts, or the nearest one around it.
 
-    >>> toml_places('[[frames]]\\ntx = "x"')[("frames", 0, "tx")]
+    Found are `[[frames]]`, `[configurations.q0]`, and keys at the start of a line.
+
+    >>> toml_place('[[frames]]\\ntx = "x"', ("frames", 0, "tx"))
     (2, 1)
     """
-    found: dict[Path, tuple[int, int]] = {(): (1, 1)}
+    best, place = 0, (1, 1)
     counts: dict[Path, int] = {}
     here: Path = ()
+
+    def reached(there: Path, number: int, column: int) -> None:
+        nonlocal best, place
+        if len(there) > best and path[: len(there)] == there:
+            best, place = len(there), (number, column)
+
     for number, line in enumerate(text.split("\n"), 1):
-        header = re.match(r"\s*(\[\[?)(.*?)(\]\]?)\s*(?:#.*)?$", line)
+        if "[" not in line and "=" not in line:
+            continue
+        header = re.match(r"\s*+(\[\[?)([^\]]*+)\]\]?+\s*+(?:#.*)?$", line)
         if header:
             here = tuple(_keys(header.group(2)))
             if header.group(1) == "[[":
-                found.setdefault(here, (number, 1))
+                reached(here, number, 1)
                 counts[here] = counts.get(here, -1) + 1
                 here = (*here, counts[here])
-            found.setdefault(here, (number, 1))
+            reached(here, number, 1)
             continue
-        key = re.match(r"\s*((?:[A-Za-z0-9_.-]|\"[^\"]*\"|'[^']*')+)\s*=", line)
+        key = re.match(r"\s*+((?:[A-Za-z0-9_.-]++|\"[^\"]*+\"|'[^']*+')++)\s*+=", line)
         if key:
-            path = here
+            there = here
             for part in _keys(key.group(1)):
-                path = (*path, part)
-                found.setdefault(path, (number, key.start(1) + 1))
-    return found
+                there = (*there, part)
+                reached(there, number, key.start(1) + 1)
+    return place
 
 
 def _keys(text: str) -> list[str]:
-    parts = re.findall(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([A-Za-z0-9_-]+)", text)
+    parts = re.findall(r"\"((?:[^\"\\]|\\.)*+)\"|'([^']*+)'|([A-Za-z0-9_-]++)", text)
     return [a or b or c for a, b, c in parts]
 
 

@@ -17,12 +17,14 @@ as `(field value ...)`: `(linear-spring "a" "b" 100 (rest-length 0.5))`. Comment
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import MISSING, fields
 from typing import Any
 
+from ..arrays import nearest
 from ..model.elements import ELEMENTS, Element
 from ..model.frames import AXES
-from .document import Fault, Path, closest
+from .document import Fault, Path
 
 MAX_DEPTH = 100_000
 MAX_NODES = 1_000_000
@@ -184,7 +186,7 @@ class Reader:
                 self._word(node, head)
             else:
                 known = (*AXES, "se3", *_POINT[:1], *heads, *_SYSTEM_WORDS)
-                raise Wrong(f"unknown expression ({head} ...){closest(head, known)}", node.place, head)
+                raise Wrong(f"unknown expression ({head} ...){nearest(head, known)}", node.place, head)
         return self.data
 
     # ---- frames
@@ -199,7 +201,7 @@ class Reader:
             while i < len(items) and isinstance(items[i].value, Word):
                 word = items[i].value
                 if word not in (*AXES, "se3"):
-                    raise Wrong(f"{word!r} is not a transform{closest(word, AXES)}", items[i].place, word)
+                    raise Wrong(f"{word!r} is not a transform{nearest(word, AXES)}", items[i].place, word)
                 if i + 1 == len(items):
                     raise Wrong(f"{word} needs a value", items[i].place, word)
                 row = {str(word): plain(items[i + 1])}
@@ -220,7 +222,7 @@ class Reader:
                     self._option(item, head, row, path)
                 else:
                     raise Wrong(
-                        f"unknown ({head} ...) in a frame{closest(head, (*AXES, 'se3', *_OPTIONS))}", item.place, head
+                        f"unknown ({head} ...) in a frame{nearest(head, (*AXES, 'se3', *_OPTIONS))}", item.place, head
                     )
             stack.extend((child, parent) for child in reversed(children))
 
@@ -294,9 +296,9 @@ class Reader:
         own = list(kind.FIELDS)
         by_word = {hyphenated(f): f for f in own}
         position = 0
-        items = list(node.value[1:])
+        items = deque(node.value[1:])
         while items:
-            item = items.pop(0)
+            item = items.popleft()
             head = _headed(item)
             nodes = [item]
             if head in by_word:
@@ -304,7 +306,7 @@ class Reader:
                 nodes = item.value[1:]
             elif head is not None and head not in ("k", "d"):
                 raise Wrong(
-                    f"{kind.__name__}: unknown option ({head} ...){closest(head, list(by_word))}", item.place, head
+                    f"{kind.__name__}: unknown option ({head} ...){nearest(head, list(by_word))}", item.place, head
                 )
             else:
                 if position == len(own):
@@ -315,7 +317,7 @@ class Reader:
                 while kind.FIELDS[field].layout == "row" and isinstance(item.value, float):
                     if not items or not isinstance(items[0].value, float):
                         break
-                    nodes.append(items.pop(0))
+                    nodes.append(items.popleft())
             value = self._field(kind, field, nodes, item)
             if field in row:
                 raise Wrong(f"{kind.__name__}: {field} is given twice", item.place, field)

@@ -317,17 +317,12 @@ def _matrix4(value: Any, label: str) -> Matrix4:
     m = [[_finite(x, "transform entry", label) for x in r] for r in rows]
     if len(m) == 4 and m[3] != [0.0, 0.0, 0.0, 1.0]:
         raise ModelError(f"{label}: last row of a transform must be 0 0 0 1", culprit=label)
-    r = [row[:3] for row in m[:3]]
-    for i in range(3):
-        for j in range(3):
-            dot = sum(r[k][i] * r[k][j] for k in range(3))
-            if abs(dot - (i == j)) > 1e-6:
-                raise ModelError(f"{label}: the rotation part of a transform is not orthonormal", culprit=label)
-    det = (
-        r[0][0] * (r[1][1] * r[2][2] - r[1][2] * r[2][1])
-        - r[0][1] * (r[1][0] * r[2][2] - r[1][2] * r[2][0])
-        + r[0][2] * (r[1][0] * r[2][1] - r[1][1] * r[2][0])
-    )
+    (xx, xy, xz, _), (yx, yy, yz, _), (zx, zy, zz, _) = m[:3]
+    lengths = (xx * xx + yx * yx + zx * zx, xy * xy + yy * yy + zy * zy, xz * xz + yz * yz + zz * zz)
+    products = (xx * xy + yx * yy + zx * zy, xx * xz + yx * yz + zx * zz, xy * xz + yy * yz + zy * zz)
+    if max(abs(x - 1) for x in lengths) > 1e-6 or max(map(abs, products)) > 1e-6:
+        raise ModelError(f"{label}: the rotation part of a transform is not orthonormal", culprit=label)
+    det = xx * (yy * zz - yz * zy) - xy * (yx * zz - yz * zx) + xz * (yx * zy - yy * zx)
     if det < 0:
         raise ModelError(f"{label}: the rotation part of a transform is a reflection", culprit=label)
     return (*(tuple(row) for row in m[:3]), (0.0, 0.0, 0.0, 1.0))

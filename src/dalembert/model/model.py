@@ -21,6 +21,8 @@ from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, Element, is_known
 from .frames import Frame, Kinematic, Row, flatten, unflatten
 
+MAX_DEPENDENCIES = 50_000_000  # of constraints on variables, summed: what could be built at all
+
 
 @dataclass(frozen=True)
 class FrameEntry:
@@ -186,6 +188,10 @@ class Model:
                 f"unknown variable {variable!r}{nearest(variable, self._variables)}", culprit=str(variable)
             ) from None
 
+    def is_dynamic(self, variable: str) -> bool:
+        """Is it a dynamic variable (not a kinematic one)?"""
+        return self.index(variable) < self._nd
+
     def frame_index(self, name: str) -> int:
         """Index of a named frame in `frame_entries`."""
         try:
@@ -313,13 +319,12 @@ class Model:
         self._variable_index = {v: i for i, v in enumerate(self._variables)}
 
     def _index_inputs(self, elements: tuple[Element, ...]) -> None:
-        names: list[str] = []
+        names: dict[str, None] = {}
         for e in elements:
             for name in e.inputs:
                 if not isinstance(name, str) or not name:
                     raise ModelError(f"{e.label}: an input needs a non-empty name, not {name!r}", culprit=e.label)
-                if name not in names:
-                    names.append(name)
+                names.setdefault(name)
         self._inputs = tuple(names)
 
     def _check_masses(self) -> None:
@@ -342,7 +347,7 @@ class Model:
                 )
 
     def _check_elements(self) -> None:
-        rows = 0
+        rows = dependencies = 0
         for e in self._elements:
             for name in e.frames:
                 self._known(e, "frame", name, self._frame_index)
@@ -351,16 +356,20 @@ class Model:
             e.check(self)
             if e.size:
                 rows += e.size
-                if not any(v in self.dynamic for v in self.variables_of(e)):
+                used = e.depends_on(self)
+                dependencies += len(used)
+                if dependencies > MAX_DEPENDENCIES:
+                    raise ModelError(f"{e.label}: the constraints depend on too many variables in all", culprit=e.label)
+                if not any(map(self.is_dynamic, used)):
                     raise ModelError(
                         f"{e.label}: the constraint contains no dynamic variable, so nothing can satisfy it",
                         culprit=e.label,
                     )
         if rows > self._nd:
+            labels = [e.label for e in self._elements if e.size]
+            listed = ", ".join(labels[:20]) + (f" and {len(labels) - 20} more" if len(labels) > 20 else "")
             raise ModelError(
-                f"{rows} constraint rows but only {self._nd} dynamic variables: "
-                f"{', '.join(e.label for e in self._elements if e.size)}",
-                culprit="constraints",
+                f"{rows} constraint rows but only {self._nd} dynamic variables: {listed}", culprit="constraints"
             )
 
     def _known(self, element: Element, kind: str, name: Any, table: dict[str, int]) -> None:

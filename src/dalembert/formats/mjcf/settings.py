@@ -6,12 +6,13 @@ In: the root element. Out: `Settings`, which fills in defaults, reads orientatio
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 
 import numpy as np
 
 from ...arrays import nearest
 from .. import rigid
-from ..markup import Tag
+from ..markup import MAX_ATTRIBUTES, Tag
 from ..rigid import Array
 
 FEATURES = (
@@ -28,6 +29,9 @@ FEATURES = (
 )
 _ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}  # key -> how many numbers
 _LETTERS = "xyz"
+_WITH_DEFAULTS = ("geom", "site", "joint", "equality", "tendon", "general")  # kinds of elements whose defaults are used
+MAX_CLASSES = 1000
+Class = dict[str, dict[str, str]]  # kind of element -> attribute -> text
 
 
 class Settings:
@@ -80,7 +84,8 @@ class Settings:
         defaults = self._classes[name].get(kind or tag.name)
         if not defaults:
             return tag
-        merged = Tag(tag.name, {**defaults, **tag.attributes}, tag.file, tag.line, tag.column)
+        both = ChainMap(dict(tag.attributes), defaults)  # a thousand geoms share one table of defaults
+        merged = Tag(tag.name, both, tag.file, tag.line, tag.column)
         merged.children = tag.children
         return merged
 
@@ -129,15 +134,17 @@ class Settings:
         return r
 
 
-def _read_classes(root: Tag) -> dict[str, dict[str, dict[str, str]]]:
-    """Default classes: name -> kind of element -> attributes, those of the class around it included."""
-    classes: dict[str, dict[str, dict[str, str]]] = {"main": {}}
+def _read_classes(root: Tag) -> dict[str, Class]:
+    """Default classes by name, each with the attributes of the class around it."""
+    classes: dict[str, Class] = {"main": {}}
 
-    def fill(table: dict[str, dict[str, str]], tag: Tag) -> None:
+    def fill(table: Class, tag: Tag) -> None:
         for child in tag.children:
-            if child.name != "default":
-                kind = "general" if child.name == "motor" else child.name
+            kind = "general" if child.name == "motor" else child.name
+            if kind in _WITH_DEFAULTS:
                 table[kind] = {**table.get(kind, {}), **child.attributes}
+                if len(table[kind]) > MAX_ATTRIBUTES:
+                    raise child.wrong(f"more than {MAX_ATTRIBUTES} default attributes of <{kind}>")
 
     for top in root.all("default"):
         name = top.get("class") or "main"
@@ -149,6 +156,8 @@ def _read_classes(root: Tag) -> dict[str, dict[str, dict[str, str]]]:
             name = tag.need("class")
             if name in classes:
                 raise tag.wrong(f"default class '{name}' is given twice", name)
+            if len(classes) > MAX_CLASSES:
+                raise tag.wrong(f"more than {MAX_CLASSES} default classes")
             classes[name] = dict(classes[parent])  # tables of attributes are replaced above, never changed
             fill(classes[name], tag)
             stack += [(child, name) for child in tag.all("default")]

@@ -14,6 +14,7 @@ from ...arrays import nearest
 from ...errors import ModelError
 from ...model.elements import WORLD
 from .. import rigid
+from ..document import MAX_PARTS
 from ..markup import Tag
 from ..names import Names
 from ..rigid import Array
@@ -99,6 +100,8 @@ class Tree:
     def attach(self, number: int, place: Array, name: str) -> str:
         """A frame fixed to a body; returns its name, with primes behind it where the name is taken."""
         unique = self._frames.take(name)
+        if len(self._frames) > MAX_PARTS:
+            raise self.bodies[number].tag.wrong(f"more than {MAX_PARTS} frames")
         self.bodies[number].points.append((unique, place))
         return unique
 

@@ -37,8 +37,9 @@ class Distance(ConstraintElement):
 
     def check(self, model: Model) -> None:
         apart(self, self.frame1, self.frame2)
-        for name in set(self.variables) & between(model, self.frame1, self.frame2):
-            self._refuse(f"its length variable '{name}' also moves one of its frames")
+        if self.variables:
+            for name in set(self.variables) & between(model, self.frame1, self.frame2):
+                self._refuse(f"its length variable '{name}' also moves one of its frames")
 
     def depends_on(self, model: Model) -> set[str]:
         return {*self.variables, *between(model, self.frame1, self.frame2)}

@@ -35,7 +35,7 @@ class ConfigForce(ForceElement):
     input: InputName
 
     def check(self, model: Model) -> None:
-        if self.variable in model.kinematic:
+        if not model.is_dynamic(self.variable):
             self._refuse(f"'{self.variable}' is kinematic, no force acts on it", self.variable)
 
     def compile(self, table: Table) -> Iterable[Row]:
@@ -71,11 +71,12 @@ class Damping(ForceElement):
 
     def check(self, model: Model) -> None:
         for name, _ in self.coefficients:
-            if name in model.kinematic:
+            if not model.is_dynamic(name):
                 self._refuse(f"'{name}' is kinematic, no force acts on it", name)
 
     def compile(self, table: Table) -> Iterable[Row]:
-        table.damping({name: self.coefficient(name) for name in table.model.dynamic})
+        own = dict(self.coefficients)
+        table.damping({name: own.get(name, self.default) for name in table.model.dynamic})
         return []
 
     def symbolic(self, s: Symbolic) -> Any:
