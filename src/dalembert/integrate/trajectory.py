@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import floats, nearest
+from ..arrays import finite, floats, nearest
+from ..files import read_npz, replacing
 from ..model import Model
 from .scheme import Scheme
 
@@ -207,7 +208,7 @@ class Trajectory:
         """Write .npz (with the model's description; no pickle) or .csv (columns t, variables, momenta)."""
         path = Path(path)
         if path.suffix == ".csv":
-            with path.open("w", newline="") as file:
+            with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
                 out = csv.writer(file)
                 m = self.model
                 out.writerow(["t", *m.variables, *(f"p.{n}" for n in m.dynamic), *(f"u.{n}" for n in m.inputs)])
@@ -219,10 +220,11 @@ class Trajectory:
             raise ValueError(f"trajectories are saved as .npz or .csv, not {path.suffix!r}")
         from ..formats import dumps
 
-        arrays = {k: getattr(self, k) for k in ("t", "q", "p", "u", "rho", "lam", "iterations")}
+        arrays = {k: getattr(self, k) for k in _ARRAYS}
         scheme = None if self.scheme is None else asdict(self.scheme)
         meta = json.dumps({"scheme": scheme, "interrupted": self.interrupted})
-        np.savez_compressed(path, model=np.array(dumps(self.model, "json")), meta=np.array(meta), **arrays)
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.savez_compressed(file, model=np.array(dumps(self.model, "json")), meta=np.array(meta), **arrays)
 
     @staticmethod
     def load(path: str | Path, model: Model | None = None) -> Trajectory:
@@ -232,13 +234,29 @@ class Trajectory:
             return _load_csv(path, model)
         from ..formats import loads
 
-        with np.load(path, allow_pickle=False) as data:
-            found = model if model is not None else loads(str(data["model"]), "json")
-            arrays = {k: data[k] for k in ("t", "q", "p", "u", "rho", "lam", "iterations")}
+        data = read_npz(path, "a trajectory of dalembert", "model", "meta", *_ARRAYS)
+        try:
+            found = loads(str(data["model"]), "json") if model is None else model
+            arrays = _checked(found, {name: data[name] for name in _ARRAYS})
             meta = json.loads(str(data["meta"]))
-        if arrays["q"].shape[1:] != (found.nq,):
-            raise ValueError(f"{path}: {arrays['q'].shape[1]} variables in the file, {found.nq} in the model")
-        return Trajectory(found, **arrays, interrupted=bool(meta["interrupted"]), scheme=_scheme(meta))
+            return Trajectory(found, **arrays, interrupted=bool(meta["interrupted"]), scheme=_scheme(meta))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise ValueError(f"{path} is not a trajectory of dalembert ({error})") from None
+
+
+_ARRAYS = ("t", "q", "p", "u", "rho", "lam", "iterations")
+
+
+def _checked(model: Model, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays of a file as those of a motion: shapes that fit the model and each other, finite numbers, growing times."""
+    t = finite(arrays["t"], "t", (None,))
+    if len(t) == 0 or (np.diff(t) <= 0).any():
+        raise ValueError("the times must increase")
+    n = len(t) - 1
+    shapes: dict[str, tuple[int, ...]] = {"q": (n + 1, model.nq), "p": (n + 1, model.nd), "u": (n, model.nu)}
+    shapes |= {"rho": (n, model.nk), "lam": (n, model.nc), "iterations": (n,)}
+    found: dict[str, NDArray[Any]] = {name: finite(arrays[name], name, shape) for name, shape in shapes.items()}
+    return {"t": t, **found, "iterations": found["iterations"].astype(np.int64)}
 
 
 def _scheme(meta: dict[str, Any]) -> Scheme | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import ConvergenceError
+from ..files import read_npz, replacing
 
 CONVERGED = "converged"
 
@@ -220,28 +221,22 @@ def save_checkpoint(
     path: str | os.PathLike[str], X: Array, U: Array, K: Array | None, history: Sequence[Iteration]
 ) -> None:
     """Write atomically: an interrupted write leaves the last checkpoint intact."""
-    path = os.fspath(path)
     numbers = np.array([[r.index, r.cost, r.slope, r.step, r.trials, r.failed, r.seconds] for r in history]).reshape(
         -1, 7
     )
     methods = np.array([r.method for r in history], dtype=np.str_)
-    partial = path + ".partial"
-    with open(partial, "wb") as f:
+    with replacing(path) as partial, partial.open("wb") as f:
         np.savez(f, X=X, U=U, gains=np.zeros((0,)) if K is None else K, history=numbers, methods=methods)
-    os.replace(partial, path)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Array, Array, tuple[Iteration, ...]]:
     """X, U and history of a checkpoint."""
+    z = read_npz(path, "a checkpoint of optimize", "X", "U", "history", "methods")
     try:
-        with np.load(path, allow_pickle=False) as z:
-            rows = zip(z["history"], z["methods"], strict=True)
-            history = tuple(
-                Iteration(int(a[0]), str(m), float(a[1]), float(a[2]), float(a[3]), int(a[4]), int(a[5]), float(a[6]))
-                for a, m in rows
-            )
-            return z["X"], z["U"], history
-    except (KeyError, ValueError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{os.fspath(path)} is not a checkpoint of optimize ({error})") from error
+        history = tuple(
+            Iteration(int(a[0]), str(m), float(a[1]), float(a[2]), float(a[3]), int(a[4]), int(a[5]), float(a[6]))
+            for a, m in zip(z["history"], z["methods"], strict=True)
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{os.fspath(path)} is not a checkpoint of optimize ({error})") from None
+    return z["X"], z["U"], history
