@@ -13,9 +13,10 @@ from ..mechanics import poses as poses_of
 from ..model import Frame, Model, Visual
 from ..model.drawing import Down, Part
 from .geometry import IDENTITY, Array, align_z, pose_of, triple
+from .meshes import load_mesh
 from .parts import pictured
 from .scene import DARK, RAIL, STEEL, Arrow, Camera, Link, Scene, Shape
-from .solids import load_mesh, solids_of, triangles
+from .solids import solids_of, triangles
 
 
 def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..files import replacing
 from ..model import Model
 from .build import build_scene
 from .quantities import (
@@ -62,7 +63,8 @@ def export_html(
     labels = check_names(runs, names)
     page = _page(runs, labels, title or runs[0].model.name, variables, max_samples, autoplay)
     target = Path(path)
-    target.write_text(page, encoding="utf-8")
+    with replacing(target) as file:
+        file.write_text(page, encoding="utf-8")
     return target
 
 

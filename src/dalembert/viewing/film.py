@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import replacing
 from .build import build_scene
 from .export import arrow_scales, grid_cell, thread
 from .geometry import between
+from .meshes import simplified
 from .quantities import Array, Motion, Shown, check_names, held_inputs, motions, quality
 from .scene import FORCE, PALETTE, TORQUE, Camera, Scene, arrow_vectors, place, rgb, tinted
-from .solids import Solid, simplified, solids_of, sphere, triangles
+from .solids import Solid, solids_of, sphere, triangles
 
 FOV = 0.56
 SUPERSAMPLE = 2
@@ -90,9 +92,10 @@ def export_gif(
     indexed = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in frames]
     target = Path(path)
     duration = max(20, round(1000 / fps))
-    indexed[0].save(
-        target, format="GIF", save_all=True, append_images=indexed[1:], duration=duration, loop=0, optimize=False
-    )
+    with replacing(target) as file:
+        indexed[0].save(
+            file, format="GIF", save_all=True, append_images=indexed[1:], duration=duration, loop=0, optimize=False
+        )
     return target
 
 
@@ -121,20 +124,21 @@ def export_mp4(
     target = Path(path)
     command = [program, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
     command += ["-s", f"{size[0]}x{size[1]}", "-r", str(fps), "-i", "-", "-an", "-c:v", "libx264"]
-    command += ["-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart", str(target)]
+    command += ["-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart"]
     frames = _frames(runs, check_names(runs, names), fps, speed, size, plot, trail, max_frames)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
-        try:
-            for image in frames:
-                process.stdin.write(image.tobytes())
-            process.stdin.close()
-        except BrokenPipeError:
-            pass  # ffmpeg stopped; its message follows
-        message = process.stderr.read().decode(errors="replace").strip()
-    if process.returncode != 0:
-        raise RuntimeError(f"ffmpeg failed: {message[-400:]}")
+    with replacing(target) as file:
+        with subprocess.Popen([*command, str(file)], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            try:
+                for image in frames:
+                    process.stdin.write(image.tobytes())
+                process.stdin.close()
+            except BrokenPipeError:
+                pass  # ffmpeg stopped; its message follows
+            message = process.stderr.read().decode(errors="replace").strip()
+        if process.returncode != 0:
+            raise RuntimeError(f"ffmpeg failed: {message[-400:]}")
     return target
 
 

@@ -1,4 +1,4 @@
-"""Triangles of the solids that scenes are made of, and of mesh files."""
+"""Triangles of the solids that scenes are made of."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelError
 from .geometry import Array
+from .meshes import load_mesh
 from .scene import Link, Shape
 
 Solid = tuple[Any, ...]  # (kind,), ("coil", turns, aspect) or ("mesh", path)
@@ -125,46 +126,3 @@ def _grid_faces(rows: int, columns: int) -> NDArray[np.int64]:
 
 
 # ---- mesh files
-
-
-@lru_cache(maxsize=256)
-def load_mesh(path: str) -> tuple[Array, NDArray[np.int64]] | None:
-    """Vertices (V, 3) and triangles (F, 3) of a mesh file (STL, OBJ, GLB ... through trimesh), None if unreadable.
-
-    Very fine meshes are simplified; DAE files need the package pycollada.
-    """
-    import trimesh
-
-    try:
-        mesh: Any = trimesh.load(path, force="mesh")
-        vertices, faces = simplified(np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int64), 12_000)
-        mesh = trimesh.graph.smooth_shade(
-            trimesh.Trimesh(vertices, faces, process=True), angle=0.6
-        )  # keeps edges sharp
-        vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int64)
-    except Exception:  # a missing or broken picture must never stop a motion from being seen
-        return None
-    return (vertices, faces) if len(faces) and np.isfinite(vertices).all() else None
-
-
-def simplified(vertices: Array, faces: NDArray[np.int64], limit: int) -> tuple[Array, NDArray[np.int64]]:
-    """At most about `limit` triangles: vertices that share a cell of a grid become one, their mean.
-
-    >>> v, f = simplified(*sphere(60, 60), 500)
-    >>> 100 < len(f) <= 500
-    True
-    """
-    if len(faces) <= limit:
-        return vertices, faces
-    low, size = vertices.min(axis=0), float(np.ptp(vertices, axis=0).max()) or 1.0
-    cells = 256.0
-    while True:  # coarser and coarser
-        keys = np.floor((vertices - low) / size * cells).astype(np.int64)
-        _, where, count = np.unique(keys @ np.array([1, 2048, 2048**2]), return_inverse=True, return_counts=True)
-        kept = where[faces]
-        kept = kept[(kept[:, 0] != kept[:, 1]) & (kept[:, 1] != kept[:, 2]) & (kept[:, 2] != kept[:, 0])]
-        if len(kept) <= limit or cells < 4:
-            break
-        cells *= 0.8
-    means = np.stack([np.bincount(where, vertices[:, k]) / count for k in range(3)], axis=1)
-    return means, kept

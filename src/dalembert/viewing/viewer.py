@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import sys
 import threading
 import time
@@ -15,6 +17,7 @@ from ..arrays import Named, vector
 from .build import build_scene
 from .export import arrow_scales, export_html, grid_cell
 from .geometry import between, quaternions
+from .origin import only_own_pages
 from .quantities import (
     Array,
     Motion,
@@ -91,6 +94,7 @@ class Viewer:
     ) -> None:
         import viser
 
+        port = _free_port(host, port)  # viser waits for ever where it cannot listen
         model = runs[0].model
         chosen = check_variables(model, variables, 3)  # before a server starts, so that a wrong name leaves nothing
         self._runs = runs
@@ -103,7 +107,7 @@ class Viewer:
         self._playing = autoplay and not self._still
         self._lock = threading.RLock()
         self._closed = threading.Event()
-        with _silent():
+        with _silent(), only_own_pages(host):
             self._server = viser.ViserServer(host=host, port=port, label=f"dalembert · {model.name}", verbose=False)
         self._host = host
         with self._server.atomic():
@@ -425,6 +429,21 @@ class Viewer:
                     self._go(t)
                 else:
                     self._draw(plots=False)
+
+
+def _free_port(host: str, port: int) -> int:
+    """The first port from `port` on where a server can listen; what is wrong with host or port is an error."""
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
+        raise ValueError(f"port must be a whole number from 0 (any free one) to 65535, not {port!r}")
+    for attempt in range(port, min(port + 1000, 65536)):
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            with socket.create_server((host, attempt), family=family) as found:
+                return int(found.getsockname()[1])
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise ValueError(f"cannot listen at host {host!r}: {error}") from None
+    raise ValueError(f"no free port from {port} on at host {host!r}")
 
 
 def _silent() -> Any:
