@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .text import printable
+
 
 class DalembertError(Exception):
     """Base class of all errors that dalembert raises on purpose (besides `ValueError` for shapes and NaN)."""
@@ -27,6 +29,7 @@ class ModelError(DalembertError, ValueError):
         line: int | None = None,
         column: int | None = None,
     ) -> None:
+        message = printable(message)  # it may quote names of a file
         self.reason = message
         self.culprit = culprit
         self.file = file

@@ -213,6 +213,154 @@ def test_bad_problem_files(capsys, tmp_path, change, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('model = "pendulum"', "model = 3"), "'model' must be a text, not 3"),
+        (("dt = 0.1", 'dt = "0.1"'), "'dt' must be a number, not '0.1'"),
+        (("dt = 0.1", "dt = nan"), "'dt' is not finite"),
+        (("dt = 0.1", "dt = true"), "'dt' must be a number, not True"),
+        (("steps = 30", "steps = 3.5"), "'steps' must be a whole number, not 3.5"),
+        (("steps = 30", "steps = 1000000000000"), "are too many"),
+        (('forcing = "left"', "forcing = []"), "'forcing' must be a text"),
+        (('forcing = "left"', "order = [2]"), "'order' must be 2, 4 or 6"),
+        (("start.q = {theta = 0.0}", "start = 1"), "'start' must be a table"),
+        (("start.q = {theta = 0.0}", 'start.q = {theta = "up"}'), "'start.q.theta' must be a number"),
+        (("start.q = {theta = 0.0}", "start.satisfy = 1"), "'start.satisfy' must be true or false"),
+        (("goal = {theta = 3.141592653589793}", "goal = 3"), "'goal' must be a table"),
+        (("goal = {theta = 3.141592653589793}", "goal = {theta = [1]}"), "'goal.theta' must be a number"),
+        (("goal = {theta", 'reference = "p.toml"\n#'), "p.toml"),
+        (("goal = {theta", 'guess = "p.toml"\n#'), "not a trajectory"),
+        (("goal = {theta", "guess = 5\n#"), "'guess' must be a text"),
+        (("{torque = 0.1}", "{torque = {a = 1}}"), "'weights.input.torque' must be a number"),
+        (("{torque = 0.1}", '"much"'), "'weights.input' must be an array of real numbers"),
+        (("{torque = 0.1}", "[[1, 2], [3]]"), "'weights.input' must be an array of real numbers"),
+        (("{torque = 0.1}", "{torque = inf}"), "'weights.input.torque' is not finite"),
+        (("[weights]", "[bounds]\ntorque = 3\n[weights]"), "'bounds.torque' must be [low, high], not 3"),
+        (("[weights]", "[bounds]\ntorque = [1, 2, 3]\n[weights]"), "'bounds.torque' must be [low, high]"),
+        (("[weights]", "[options]\nmethod = 0.1\n[weights]"), "'options.method' must be a method"),
+        (("[weights]", "[options]\nmethod = [1]\n[weights]"), "'options.method' must list texts"),
+        (("[weights]", '[options]\ntolerance = "x"\n[weights]'), "'options.tolerance' must be a number"),
+        (
+            ("[weights]", "[options]\nmax_iterations = 1.5\n[weights]"),
+            "'options.max_iterations' must be a whole number",
+        ),
+        (("[weights]", '[options]\nfree_start = "x"\n[weights]'), "'options.free_start' must be true, false or a list"),
+        (("dt = 0.1", "dt = 0.1\n" + "x" * 70_000), "larger than 64 kB"),
+    ],
+)
+def test_problem_files_with_wrong_types(capsys, tmp_path, change, message):
+    assert change[0] in PROBLEM
+    (tmp_path / "p.toml").write_text(PROBLEM.replace(*change, 1))
+    code, _, err = run(capsys, "optimize", tmp_path / "p.toml")
+    assert code == 1
+    assert message in err
+    assert "a bug" not in err
+
+
+def damaged(folder):
+    """Files that are no trajectories."""
+    vi = da.MidpointVI(models.load("pendulum"), 0.1)
+    vi.simulate(vi.state([1.0]), 10).save(folder / "good.npz")
+    good = (folder / "good.npz").read_bytes()
+    yield "empty", b""
+    yield "text", b"not an archive"
+    yield "half", good[: len(good) // 2]
+    yield "flipped", good[:200] + bytes([good[200] ^ 255]) + good[201:]
+    with np.load(folder / "good.npz") as file:
+        arrays = dict(file)
+    for name, change in {
+        "without t": {"t": None},
+        "text for numbers": {"q": np.array(["a"] * 11)},
+        "nan": {"q": np.full((11, 1), np.nan)},
+        "backwards": {"t": arrays["t"][::-1]},
+        "too short": {"p": arrays["p"][:-1]},
+        "three axes": {"q": np.zeros((11, 1, 1))},
+        "another model": {"model": np.array("{}")},
+        "no model": {"model": np.array(3)},
+        "bad meta": {"meta": np.array("[]")},
+        "bad scheme": {"meta": np.array('{"interrupted": false, "scheme": {"x": 1}}')},
+    }.items():
+        new = {k: v for k, v in (arrays | change).items() if v is not None}
+        np.savez(folder / "made.npz", **new)
+        yield name, (folder / "made.npz").read_bytes()
+
+
+def test_damaged_trajectories(capsys, tmp_path):
+    for name, content in damaged(tmp_path):
+        (tmp_path / "bad.npz").write_bytes(content)
+        for args in (
+            ["convert", tmp_path / "bad.npz", tmp_path / "o.csv"],
+            ["view", tmp_path / "bad.npz", "--html", "o"],
+        ):
+            code, _, err = run(capsys, *args)
+            assert code == 1, name
+            assert "bad.npz is not a trajectory of dalembert" in err, name
+            assert "a bug" not in err, name
+
+
+def test_bad_tables(capsys, tmp_path):
+    for text in (b"", b"t", b"t,torque", b"t,torque\n1", b"t,torque\n0,x", b"t,torque\n0,nan", b"t,t\n0,0", b"\xff\xfe\0",
+                 b"t,torque\n1,1\n0,0", b"t,torque\n0," + b"1" * 200_000, b"t,torque\n0,\0"):  # fmt: skip
+        (tmp_path / "in.csv").write_bytes(text)
+        code, _, err = run(capsys, "simulate", "pendulum", "--time", 0.1, "--inputs", tmp_path / "in.csv")
+        assert code == 1, text[:40]
+        assert "in.csv" in err, text[:40]
+
+
+def test_too_much_to_keep(capsys):
+    for args in (["--time", 1e12], ["--time", 1e9, "--dt", 1e-4], ["--dt", 1e-300], ["--time", 1e300, "--dt", 1e-9]):
+        code, _, err = run(capsys, "simulate", "pendulum", *args)
+        assert code == 1
+        assert "steps are too many" in err
+
+
+def test_names_do_not_steer_the_terminal(capsys, tmp_path):
+    name = "arm \x1b]0;owned\x07\x1b[31m \u202e \ud800"
+    text = json.dumps({"name": name, "frames": [{"rx": name, "mass": 1, "name": name}, {"tx": 1, "mass": 1}]})
+    (tmp_path / "m.json").write_text(text)
+    code, out, err = run(capsys, "info", tmp_path / "m.json")
+    assert code == 0, err
+    assert "\\x1b]0;owned\\x07" in out
+    (tmp_path / "bad.json").write_text(
+        text.replace('"rx"', '"ry"').replace('"tx": 1', '"tx": 1, "parent": "\\u001b[2J"')
+    )
+    code, more, err = run(capsys, "info", tmp_path / "bad.json")
+    assert code == 1
+    assert "\\x1b[2J" in err
+    for c in ("\x1b", "\x07", "\u202e", "\ud800"):
+        assert c not in out + more + err
+
+
+def test_a_bug_is_one_message_too(capsys, monkeypatch):
+    def broken(*_):
+        raise KeyError("oops\x1b")
+
+    monkeypatch.setattr("dalembert.models.load_with_configurations", broken)
+    code, _, err = run(capsys, "info", "pendulum")
+    assert code == 1
+    assert "a bug in dalembert: KeyError: 'oops\\x1b'" in err
+    monkeypatch.setenv("DALEMBERT_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        main(["info", "pendulum"])
+
+
+def test_warnings_are_one_line(capsys, tmp_path):
+    (tmp_path / "m.urdf").write_text(
+        '<robot name="r"><link name="b"><visual><geometry><mesh filename="lost.stl"/></geometry></visual></link></robot>'
+    )
+    code, _, err = run(capsys, "view", tmp_path / "m.urdf", "--html", tmp_path / "o.html")
+    assert code == 0
+    assert err == "dalembert: warning: mesh 'lost.stl' is not drawn: there is no such file\n"
+
+
+def test_a_reader_that_has_seen_enough():
+    env = os.environ | {"PYTHONPATH": str(Path(da.__file__).parents[1])}
+    command = f"{sys.executable} -m dalembert linearize string_puppet | head -c 100"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=env, check=False)
+    assert done.stderr == ""
+
+
 def test_convert_model_keeps_configurations(capsys, tmp_path):
     as_json(capsys, "convert", "closed_chain", tmp_path / "c.toml")
     model, configurations = da.load_with_configurations(tmp_path / "c.toml")
@@ -241,6 +389,8 @@ def test_view_as_a_page(capsys, tmp_path):
         (["frobnicate"], 2, "frobnicate"),
         (["simulate", "pendulum", "--start", "q9"], 1, "q9"),
         (["view", "missing.npz"], 1, "missing.npz"),
+        (["view", "pendulum", "--port", "-1"], 2, "--port"),
+        (["view", "pendulum", "--port", "65536"], 2, "--port"),
         (["examples", "run", "single_pendulun"], 1, "single_pendulum"),
         (["examples", "run"], 2, "--all"),
         (["examples", "open", "--out", "nowhere"], 1, "no nowhere"),

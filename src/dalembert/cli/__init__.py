@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
@@ -25,6 +26,7 @@ from .examples import example_files, gallery
 from .info import info
 from .linearize import linearize
 from .optimize import optimize
+from .output import say
 from .problem import read_problem
 from .simulate import simulate
 from .view import view
@@ -56,20 +58,35 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     from ..errors import DalembertError
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without the letter stops nothing
     try:
-        app(args, prog_name="dalembert")
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            app(args, prog_name="dalembert")
     except KeyboardInterrupt:
         _fail("interrupted", 130, args)
-    except (DalembertError, ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
+    except BrokenPipeError:  # the reader of the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
         if os.environ.get("DALEMBERT_TRACEBACK"):
             raise
-        _fail(str(error) or type(error).__name__, 1, args, type(error).__name__)
+        kind, message = type(error).__name__, str(error)
+        if not isinstance(error, (DalembertError, ValueError, OSError, ImportError, RuntimeError, MemoryError)):
+            message = f"a bug in dalembert: {kind}: {message} (DALEMBERT_TRACEBACK=1 shows where; please report it)"
+        _fail(message or kind, 1, args, kind)
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    say(f"dalembert: warning: {message}", error=True)
 
 
 def _fail(message: str, code: int, args: Sequence[str], kind: str = "") -> NoReturn:
     if "--json" in args:
         print(json.dumps({"error": message, "kind": kind or message}))
-    print(f"dalembert: {message}", file=sys.stderr)
+    say(f"dalembert: {message}", error=True)
     raise SystemExit(code)
 
 
@@ -77,7 +94,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from .. import __version__
 
-        print(f"dalembert {__version__}")
+        say(f"dalembert {__version__}")
         raise typer.Exit
 
 

@@ -9,7 +9,7 @@ import typer
 
 from .options import Json
 from .output import make_parent, print_facts, write_motion
-from .start import load_motion, load_named
+from .start import load_named
 
 
 def convert(
@@ -31,11 +31,11 @@ def convert(
 
       dalembert convert swing.npz swing.csv
     """
-    from .. import formats
+    from .. import Trajectory, formats
 
     make_parent(target)
     if source.endswith(".npz"):
-        motion = load_motion(source)
+        motion = Trajectory.load(source)
         if target.suffix == ".html":
             write_motion(motion, html=target)
         elif target.suffix in (".gif", ".mp4"):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..files import replacing
 from .options import Dt, Json
-from .output import open_page, print_facts, write_motion
+from .output import open_page, print_facts, say, write_motion
 from .simulate import run
 from .start import start_of
 
@@ -43,9 +44,7 @@ def demo(
     facts |= {"model file": str(file), "figure": str(figure), "page": str(page)}
     print_facts(facts, as_json, f"Closed-chain device, {model.nd} variables and {model.nc} constraints")
     if not as_json:
-        print(
-            "\nOpen the page in a browser: it plays offline. Next:  dalembert view pendulum,  dalembert examples list"
-        )
+        say("\nOpen the page in a browser: it plays offline. Next:  dalembert view pendulum,  dalembert examples list")
     if browser:
         open_page(page)
 
@@ -80,5 +79,6 @@ def _demo_figure(motion: Trajectory, path: Path) -> None:
         # without the start, which is as exact as the digits of its file
         panels["d"].semilogy(motion.t[1:], np.maximum(violation[1:], 1e-17), lw=0.5)
         panels["d"].set(xlabel="time (s)", ylabel="|h(q)|", title="Constraint violation", ylim=(1e-17, 1e-9))
-        figure.savefig(path)
+        with replacing(path) as file:
+            figure.savefig(file)
         plt.close(figure)

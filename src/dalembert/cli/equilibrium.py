@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .options import Json, ModelFile, Q, Start, U, named
-from .output import print_facts
+from .output import print_facts, say
 from .start import start_of
 
 
@@ -48,5 +48,5 @@ def equilibrium(
         print_facts(facts, True)
         return
     for name, value in facts.pop("configuration").items():
-        print(f"  {name:<24} {value: .9g}")
+        say(f"  {name:<24} {value: .9g}")
     print_facts(facts, False)

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..files import replacing
 from .options import Json
-from .output import bar, open_page, print_facts
+from .output import bar, open_page, print_facts, say
 
 gallery = typer.Typer(help="List, run and look at the examples.", no_args_is_help=True)
 
@@ -25,8 +26,8 @@ def examples_list(as_json: Json = False) -> None:
         print_facts(rows, True)
         return
     for name, line in rows.items():
-        print(f"  {name:<26} {line}")
-    print(f"\n{len(rows)} examples in {example_files()[0].parent}; run one with: dalembert examples run NAME")
+        say(f"  {name:<26} {line}")
+    say(f"\n{len(rows)} examples in {example_files()[0].parent}; run one with: dalembert examples run NAME")
 
 
 @gallery.command("run")
@@ -64,8 +65,9 @@ def examples_run(
             advance(1)
     page = out / "index.html"
     known = _read_results(out) | results
-    (out / "examples.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
-    page.write_text(_gallery_page(known, out, files), encoding="utf-8")
+    for path, text in ((out / "examples.json", json.dumps(known, indent=1)), (page, _gallery_page(known, out, files))):
+        with replacing(path) as file:
+            file.write_text(text, encoding="utf-8")
     failed = [n for n, r in results.items() if r["code"]]
     summary = {"ran": len(results), "failed": failed, "gallery": str(page)}
     print_facts(summary | ({"results": results} if as_json else {}), as_json)
@@ -120,7 +122,7 @@ def _run_example(path: Path, out: Path, quick: bool, silent: bool) -> dict[str, 
     if quick and '"--quick"' in text:
         command.append("--quick")
     if not silent:
-        print(f"--- {path.stem}: {_headline(path)}", flush=True)
+        say(f"--- {path.stem}: {_headline(path)}")
     before = {p: p.stat().st_mtime_ns for p in out.iterdir()}
     begun = clock.perf_counter()
     env = os.environ | {"MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
@@ -130,7 +132,7 @@ def _run_example(path: Path, out: Path, quick: bool, silent: bool) -> dict[str, 
         for line in process.stdout:  # shown while it runs
             lines.append(line)
             if not silent:
-                print("    " + line, end="", flush=True)
+                say("    " + line, end="")
     new = [p.name for p in sorted(out.iterdir()) if p.is_file() and before.get(p) != p.stat().st_mtime_ns]
     return {
         "title": _headline(path),

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .options import Json, ModelFile, Q, Start
-from .output import print_facts
+from .output import print_facts, say
 from .start import start_of
 
 
@@ -55,8 +55,8 @@ def info(file: ModelFile, start: Start = None, q: Q = None, as_json: Json = Fals
     if as_json:
         print_facts(facts, True)
         return
-    print(model)
+    say(model)
     hidden = ("name", "constraints", "configuration", "notes")
     print_facts({k: v for k, v in facts.items() if k not in hidden}, False, " ")
     for note in notes:
-        print(f"  note: {note}")
+        say(f"  note: {note}")

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..files import replacing
 from .options import Alpha, Dt, Forcing, Json, ModelFile, Near, Order, Q, Satisfy, Start, U, V, named
-from .output import print_facts
+from .output import print_facts, say
 from .start import start_of
 
 
@@ -45,16 +46,17 @@ def linearize(
     modes = np.linalg.eigvals(A)
     modes = modes[np.argsort(-np.abs(modes))]
     if save is not None:
-        np.savez(save, A=A, B=B, x_names=np.array(system.x_names), u_names=np.array(system.u_names), dt=dt)
+        with replacing(save) as partial, partial.open("wb") as stream:
+            np.savez(stream, A=A, B=B, x_names=np.array(system.x_names), u_names=np.array(system.u_names), dt=dt)
     rank = controllable_rank(A, B) if B.shape[1] else 0
     if as_json:
         facts = {"x_names": system.x_names, "u_names": system.u_names, "dt": dt, "A": A.tolist(), "B": B.tolist()}
         both = [[float(m.real), float(m.imag)] for m in modes]
         print_facts(facts | {"eigenvalues": both, "controllable rank": rank, "file": save and str(save)}, True)
         return
-    print(f"x = ({', '.join(system.x_names)})")
-    print(f"u = ({', '.join(system.u_names)})")
+    say(f"x = ({', '.join(system.x_names)})")
+    say(f"u = ({', '.join(system.u_names)})")
     with np.printoptions(precision=6, suppress=True, linewidth=140, threshold=400):
-        print(f"A {A.shape} =\n{A}\nB {B.shape} =\n{B}")
-        print(f"eigenvalues of A (largest first):\n{modes[:12]}")
-    print(f"largest |eigenvalue| {abs(modes[0]):.9g}, controllable rank {rank} of {len(A)}")
+        say(f"A {A.shape} =\n{A}\nB {B.shape} =\n{B}")
+        say(f"eigenvalues of A (largest first):\n{modes[:12]}")
+    say(f"largest |eigenvalue| {abs(modes[0]):.9g}, controllable rank {rank} of {len(A)}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .options import Html, Json, Plot, Save
-from .output import print_facts, write_motion
+from .output import print_facts, say, write_motion
 from .problem import read_problem
 
 
@@ -62,10 +62,10 @@ def optimize(
     if as_json:
         print_facts(facts, True)
     else:
-        print(result.summary())
-        print("final state: " + ", ".join(f"{k} = {x:.6g}" for k, x in facts["final state"].items()))
+        say(result.summary())
+        say("final state: " + ", ".join(f"{k} = {x:.6g}" for k, x in facts["final state"].items()))
         for name in files:
-            print(f"  wrote {name}")
+            say(f"  wrote {name}")
     if result.status == "interrupted":
         raise SystemExit(130)
     if result.status in ("stalled", "unbounded"):

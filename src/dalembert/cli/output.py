@@ -10,8 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import replacing
+from ..text import printable
+
 if TYPE_CHECKING:
     from ..integrate import Trajectory
+
+
+def say(text: object, *, error: bool = False, end: str = "\n") -> None:
+    """Print for a person: nothing in a name can steer the terminal or stop the output."""
+    print(printable(str(text), keep="\n\t"), end=end, file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def print_facts(facts: dict[str, Any], as_json: bool, title: str = "") -> None:
@@ -20,7 +28,7 @@ def print_facts(facts: dict[str, Any], as_json: bool, title: str = "") -> None:
         print(json.dumps(_plain(facts)))
         return
     if title:
-        print(title)
+        say(title)
     width = max((len(k) for k in facts), default=0)
     for key, value in facts.items():
         if isinstance(value, dict):
@@ -31,7 +39,7 @@ def print_facts(facts: dict[str, Any], as_json: bool, title: str = "") -> None:
             text = ", ".join(map(str, value))
         else:
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        print(f"  {key:<{width}}  {text}")
+        say(f"  {key:<{width}}  {text}")
 
 
 def _plain(value: Any) -> Any:
@@ -65,7 +73,9 @@ def write_motion(
         from ..viewing import plot_trajectory
 
         make_parent(plot)
-        plot_trajectory(motion, title=title, show=show).savefig(plot)
+        figure = plot_trajectory(motion, title=title, show=show)
+        with replacing(plot) as file:
+            figure.savefig(file)
     if html is not None:
         from ..viewing import export_html
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import Alpha, Dt, Forcing, Html, Json, ModelFile, Near, Order, Plot, Q, Satisfy, Save, Start, U, V, named
-from .output import print_facts, write_motion
-from .start import read_table, start_of
+from .output import print_facts, say, write_motion
+from .start import check_size, read_table, start_of
 
 if TYPE_CHECKING:
     from ..arrays import Array
@@ -62,7 +61,9 @@ def simulate(
     velocity = named(v, model.variables, "--v")
     state = vi.state(x, v=velocity or None)
     check_duration(time)
-    n = round(time / dt)
+    n = round(min(time / dt, 1e300))
+    width = 2 * model.nq + model.nu + model.nc + 2
+    check_size(n, 2 * n + n // every * width + (n * (model.nu + model.nk) if u or inputs else 0))
     forces, rho = inputs_of(model, u, inputs, state, n, dt)
     failure = None
     try:
@@ -77,10 +78,10 @@ def simulate(
         facts["error"] = str(failure)
     print_facts(facts, as_json, f"{model.name}: {motion.steps} steps")
     if failure is not None:
-        print(f"dalembert: {failure}; the motion until then is kept", file=sys.stderr)
+        say(f"dalembert: {failure}; the motion until then is kept", error=True)
         raise SystemExit(1)
     if motion.interrupted:
-        print("dalembert: interrupted; the motion until then is kept", file=sys.stderr)
+        say("dalembert: interrupted; the motion until then is kept", error=True)
         raise SystemExit(130)
 
 

@@ -9,6 +9,9 @@ import typer
 
 from .options import named
 
+MAX_STEPS = 10**10  # days of computation
+MAX_NUMBERS = 10**9  # 8 GB
+
 if TYPE_CHECKING:
     from ..arrays import Array
     from ..integrate import Trajectory
@@ -25,20 +28,12 @@ def load_named(name: str) -> tuple[Model, dict[str, Array]]:
     return formats.load_with_configurations(name)
 
 
-def load_motion(name: str) -> Trajectory:
-    """A trajectory file."""
-    from .. import Trajectory
-
-    try:
-        return Trajectory.load(name)
-    except (KeyError, EOFError) as error:
-        raise ValueError(f"{name} is not a trajectory of dalembert ({error})") from None
-
-
 def motion_or_model(name: str) -> Model | Pose | Trajectory:
     """What a file holds, to be shown: a motion (.npz), or a model in its configuration q0, if it has one."""
     if name.endswith(".npz"):
-        return load_motion(name)
+        from .. import Trajectory
+
+        return Trajectory.load(name)
     from ..viewing import Pose
 
     model, configurations = load_named(name)
@@ -86,11 +81,16 @@ def read_table(path: Path) -> tuple[Array, dict[str, Array]]:
 
     import numpy as np
 
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [r for r in csv.reader(file) if r]
-    if len(rows) < 2 or "t" not in rows[0]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [r for r in csv.reader(file) if r]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a table of numbers ({error})") from None
+    head = [n.strip() for n in rows[0]] if rows else []
+    if len(rows) < 2 or "t" not in head:
         raise ValueError(f"{path}: a header with a column 't' and at least one row are needed")
-    head = [n.strip() for n in rows[0]]
+    if len(set(head)) < len(head):
+        raise ValueError(f"{path}: two columns have the same name")
     try:
         numbers = np.array([[float(c) for c in r] for r in rows[1:]])
     except ValueError as error:
@@ -102,3 +102,10 @@ def read_table(path: Path) -> tuple[Array, dict[str, Array]]:
     if (np.diff(t) <= 0).any():
         raise ValueError(f"{path}: the times must increase")
     return t, table
+
+
+def check_size(steps: int, numbers: int) -> None:
+    """Refuse what would take days, or does not fit into memory, before it is tried."""
+    if steps > MAX_STEPS or numbers > MAX_NUMBERS:
+        shown = f"{steps:,}" if steps < 10**15 else f"{steps:.3g}"
+        raise ValueError(f"{shown} steps are too many: they need {8e-9 * numbers:.3g} GB (--every keeps fewer of them)")

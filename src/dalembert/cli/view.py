@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .options import Html, Json
-from .output import make_parent, print_facts
+from .output import make_parent, print_facts, say
 from .start import motion_or_model
 
 
@@ -17,7 +17,9 @@ def view(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Model (file or shipped name) or trajectory (.npz).")],
     others: Annotated[list[str] | None, typer.Argument(help="More trajectories, drawn over the first.")] = None,
     html: Html = None,
-    port: Annotated[int, typer.Option("--port", help="Port on this machine (the next free one if taken).")] = 8080,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port on this machine (the next free one if taken).")
+    ] = 8080,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -46,5 +48,5 @@ def view(
     if as_json:
         print(json.dumps({"url": viewer.url}), flush=True)
     else:
-        print(f"{viewer.url}   (Ctrl-C ends it)", flush=True)
+        say(f"{viewer.url}   (Ctrl-C ends it)")
     viewer.wait()
