@@ -11,7 +11,11 @@ from importlib import import_module as _import
 from importlib.resources import files as _files
 from typing import Any as _Any
 
+from .extras import install as _install
+
 __version__ = "0.1.0"
+
+_install()  # missing packages are named with the extra that brings them
 
 
 def _public() -> dict[str, str]:

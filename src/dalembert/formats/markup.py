@@ -1,12 +1,10 @@
-"""XML read safely (defusedxml: no entities, no DTD, no external references), every element with its line and column."""
+"""XML read safely (no DTD, so no entities and no external references), every element with its line and column."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any
-from xml.sax import SAXException, SAXParseException
-from xml.sax.handler import ContentHandler
+from xml.parsers import expat
 
 from ..errors import ModelError
 
@@ -81,22 +79,25 @@ def _refuse() -> bool:
     raise ValueError  # Python's float() reads 1_000
 
 
-class _Builder(ContentHandler):
+class _Builder:
+    """The tree of tags, from the events of a parser."""
+
     def __init__(self, file: str | None) -> None:
-        super().__init__()
         self.file = file
         self.root: Tag | None = None
         self.stack: list[Tag] = []
         self.count = 0
-        self.locator: Any = None
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.StartDoctypeDeclHandler = self.refuse  # without a DTD there are no entities and nothing external
 
-    def setDocumentLocator(self, locator: Any) -> None:
-        self.locator = locator
+    def place(self) -> dict[str, Any]:
+        return {"line": self.parser.CurrentLineNumber or 1, "column": self.parser.CurrentColumnNumber + 1}
 
-    def startElement(self, name: str, attrs: Any) -> None:
-        tag = Tag(
-            name, dict(attrs.items()), self.file, self.locator.getLineNumber(), self.locator.getColumnNumber() + 1
-        )
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        tag = Tag(name, attributes, self.file, **self.place())
         self.count += 1
         if len(self.stack) >= MAX_DEPTH:
             raise tag.wrong(f"nested more than {MAX_DEPTH} deep")
@@ -110,8 +111,15 @@ class _Builder(ContentHandler):
             self.root = tag
         self.stack.append(tag)
 
-    def endElement(self, name: str) -> None:
+    def end(self, name: str) -> None:
         self.stack.pop()
+
+    def refuse(self, *_: Any) -> None:
+        raise ModelError(
+            "refused for safety: a document type declaration (no DTD, entities or external references)",
+            file=self.file,
+            **self.place(),
+        )
 
 
 def parse(raw: bytes, file: str | None) -> Tag:
@@ -120,31 +128,14 @@ def parse(raw: bytes, file: str | None) -> Tag:
     >>> parse(b"<robot name='r'/>", None).get("name")
     'r'
     """
-    from defusedxml import DefusedXmlException
-    from defusedxml.sax import make_parser
-
-    handler = _Builder(file)
-    parser = make_parser()
-    parser.forbid_dtd = True
-    parser.setContentHandler(handler)
-
-    def place() -> dict[str, Any]:
-        if handler.locator is None:
-            return {"line": 1, "column": 1}
-        return {"line": handler.locator.getLineNumber() or 1, "column": (handler.locator.getColumnNumber() or 0) + 1}
-
+    builder = _Builder(file)
     try:
-        parser.parse(io.BytesIO(raw))
-    except DefusedXmlException as error:
-        reason = f"refused for safety: {type(error).__name__} (no DTD, entities or external references)"
-        raise ModelError(reason, file=file, **place()) from None
-    except SAXParseException as error:
-        line, column = error.getLineNumber() or 1, (error.getColumnNumber() or 0) + 1
-        raise ModelError(f"bad XML: {error.getMessage()}", file=file, line=line, column=column) from None
-    except ModelError:
-        raise
-    except (SAXException, ValueError, LookupError) as error:  # unknown or unusable encodings
-        raise ModelError(f"bad XML: {error}", file=file, **place()) from None
-    if handler.root is None:
+        builder.parser.Parse(raw, True)
+    except expat.ExpatError as error:
+        reason = expat.errors.messages[error.code]
+        raise ModelError(f"bad XML: {reason}", file=file, line=error.lineno or 1, column=error.offset + 1) from None
+    except (ValueError, LookupError) as error:  # unknown or unusable encodings
+        raise ModelError(f"bad XML: {error}", file=file, **builder.place()) from None
+    if builder.root is None:
         raise ModelError("bad XML: no element", file=file, line=1, column=1)
-    return handler.root
+    return builder.root
