@@ -39,12 +39,15 @@ class _Missing(MetaPathFinder):
 
 def _importer() -> str:
     """The module whose import statement is running."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        ("importlib", "_frozen_importlib")
-    ):
+    from inspect import currentframe
+
+    frame = currentframe()
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name != __name__ and not name.startswith(("importlib", "_frozen_importlib")):
+            return name
         frame = frame.f_back
-    return str(frame.f_globals.get("__name__", ""))
+    return ""
 
 
 def install() -> None:
