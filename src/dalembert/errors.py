@@ -82,3 +82,7 @@ class SingularityError(ConvergenceError):
         self.matrix = matrix
         self.variables = variables
         super().__init__(message, **facts)
+
+
+class AccuracyWarning(UserWarning):
+    """A result may be far from the truth: steps that are too long, a plan that is not a motion; the message says how far."""

@@ -96,7 +96,7 @@ def test_forms_and_reparameterizations_have_the_same_solution(swing_ups):
     guess = swing_ups[16]
     base = guess.objective
     for options in ({"form": "momentum"}, {"form": "multiplier"}, {"reparameterization": "relative"}):
-        found = optimize(ARM, steps=16, guess=guess, **options, **SWING)
+        found = optimize(ARM, steps=16, guess=guess, turn=None, **options, **SWING)
         assert found.success, found.message
         assert found.objective == pytest.approx(base, rel=1e-8)
         assert np.abs(found.motion.u - guess.motion.u).max() < 1e-6
@@ -155,9 +155,12 @@ def test_satellite_sizes():
 
 def test_satellite_turns_with_zero_angular_momentum_and_two_rotors_cost_more():
     full = satellite(["r1", "r2", "r3"])
-    three = optimize(full, steps=50, time=5.0, goal=TURN, input_bounds=idle(full))
+    three = optimize(full, steps=50, time=5.0, goal=TURN, input_bounds=idle(full), turn=None)
     assert three.success
     assert (three.unknowns, three.constraints) == (909, 477)
+    limited = optimize(full, steps=50, time=5.0, goal=TURN, input_bounds=idle(full))
+    assert (limited.unknowns, limited.constraints) == (909, 477 + 50 * 4)  # a turn per step and body
+    assert limited.objective == pytest.approx(three.objective, rel=1e-8)
     assert np.abs(three.motion.angular_momentum()).max() < 1e-10
     assert np.abs(three.motion.linear_momentum()).max() < 1e-10
     assert three.motion.u[-1, 3:6] == pytest.approx(list(TURN.values()), abs=1e-9)
@@ -183,7 +186,7 @@ def test_satellite_turns_with_zero_angular_momentum_and_two_rotors_cost_more():
 
 def test_satellite_multiplier_form_agrees():
     full = satellite(["r1", "r2", "r3"])
-    args = {"steps": 25, "time": 5.0, "goal": TURN, "input_bounds": idle(full)}
+    args = {"steps": 25, "time": 5.0, "goal": TURN, "input_bounds": idle(full), "turn": None}
     small = optimize(full, **args)
     large = optimize(full, form="multiplier", guess=small, **args)
     assert small.success
@@ -249,7 +252,7 @@ def pitch(steps, **more):
 def test_pitcher_sizes():
     assert problem_size(pitcher(), 35, free_time=True) == (356, 190)
     assert problem_size(pitcher(), 35, form="paper") == (3641, 2422)
-    posed = pitch(35, max_iterations=0)
+    posed = pitch(35, max_iterations=0, turn=None)
     assert (posed.unknowns, posed.constraints) == (356, 190)
     assert posed.status == "iteration_limit"
     assert np.isfinite(posed.motion.q).all()
@@ -272,7 +275,7 @@ def test_pitcher_effect_of_torques_on_the_degrees_of_freedom():
 
 def test_pitcher_throws():
     rates = dict.fromkeys(LIMITS, (-40.0, 40.0))
-    found = pitch(20, rate_bounds=rates)
+    found = pitch(20, rate_bounds=rates, turn=None)
     assert found.success, found.message
     motion = found.motion
     assert found.constraints == 23 * 5 + 20 * 5
@@ -341,8 +344,12 @@ def test_bad_arguments_are_refused():
         {"goal": {"c": 0.0}},
         {"start": [0.0]},
         {"guess": np.zeros((3, 2))},
-        {"form": "multiplier", "bounds": {"a": (0, 1)}},
-        {"form": "momentum", "reparameterization": "relative"},
+        {"form": "multiplier", "reparameterization": "relative"},
+        {"charts": "renewed", "reparameterization": "relative"},
+        {"turn": 0.0},
+        {"refine": "always"},
+        {"path": lambda v: v["a"]},
+        {"input_bounds": {"a": 1.0}},
         {"goal": {"a": 1.0}, "goal_velocity": [1.0, 0.0]},
     ):
         with pytest.raises(ValueError):

@@ -1,19 +1,22 @@
 """DMOCC: rigid bodies by directors, the discrete null space method, optimal control of minimal dimension."""
 
 from .convert import from_model, model_configuration
-from .kernels import View
-from .motion import Motion, condition_numbers, configuration, coordinates
+from .general import ConstrainedSystem
+from .motion import Motion, assemble, condition_numbers, configuration, coordinates
 from .optimize import Solution, optimize, problem_size
 from .simulate import simulate
 from .system import Joint, MultibodySystem, RigidBody
+from .view import View
 
 __all__ = [
+    "ConstrainedSystem",
     "Joint",
     "Motion",
     "MultibodySystem",
     "RigidBody",
     "Solution",
     "View",
+    "assemble",
     "condition_numbers",
     "configuration",
     "coordinates",

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...arrays import matrix
+from ...errors import ConvergenceError
 from ...text import Brief
-from .kernels import _slide_axes, dense, flat, geometry, kernels
+from .kernels import System, dense, flat, kernels, over
+from .multibody import slide_axes
 from .system import MultibodySystem
 
 
 @dataclass(frozen=True, repr=False)
 class Motion(Brief):
     """Nodes of a discrete motion: `t` (N+1,), `q` (N+1, n), joint coordinates `u` (N+1, nd), inputs `tau` (N, nu),
-    reduced momenta `p` (N+1, nd) in the basis of P(q), multipliers `lam` (N+1 or N, m) of the multiplier form or None.
+    reduced momenta `p` (N+1, nd) in the basis of P(q), on the constraints; `lam` (N+1 or N, rows) are the multipliers
+    of the constraints that were kept (those of the closures, in the multiplier form of all), or None.
 
     `motion["elbow"]` is one coordinate over time.
 
@@ -26,7 +32,7 @@ class Motion(Brief):
     ((11,), [0.0, 0.0, 2.0])
     """
 
-    system: MultibodySystem
+    system: System
     t: np.ndarray
     q: np.ndarray
     u: np.ndarray
@@ -45,44 +51,51 @@ class Motion(Brief):
         """Number of steps N."""
         return len(self.t) - 1
 
-    def position(self, body: str, point: object = (0.0, 0.0, 0.0)) -> np.ndarray:
+    def _body(self, body: str) -> int:
+        """Where a body's 12 coordinates begin in q."""
+        index = getattr(self.system, "body_index", {})
+        if index.get(body, -1) < 0:
+            known = ", ".join(b for b, i in index.items() if i >= 0)
+            raise KeyError(f"{body!r}; bodies are {known}" if known else f"{body!r}; the system has no bodies")
+        return 12 * int(index[body])
+
+    def position(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
         """World positions (N+1, 3) of a point fixed in a body (body axes, from its centre of mass)."""
-        i = 12 * self.system.body_index[body]
+        i = self._body(body)
         directors = self.q[:, i + 3 : i + 12].reshape(-1, 3, 3)
         return self.q[:, i : i + 3] + np.einsum("k,tkx->tx", np.asarray(point, dtype=float), directors)
 
     def rotation(self, body: str) -> np.ndarray:
         """Rotation matrices (N+1, 3, 3), directors as columns."""
-        i = 12 * self.system.body_index[body]
+        i = self._body(body)
         return self.q[:, i + 3 : i + 12].reshape(-1, 3, 3).transpose(0, 2, 1)
 
     def velocity(self) -> np.ndarray:
-        """Velocities (N+1, n) of q at the nodes that belong to the momenta: P (P'MP)^-1 p."""
-        k = kernels(self.system)
-        out = np.empty_like(self.q)
-        for i, (q, p) in enumerate(zip(self.q, self.p, strict=True)):
-            out[i] = dense(k.nullspace(q)) @ np.linalg.solve(dense(k.reduced_mass(q)), p)
-        return out
+        """Velocities (N+1, n) of q at the nodes that belong to the momenta: P (P'MP)^-1 p, along the closures."""
+        return velocities(self.system, self.q, self.u, self.p)
 
     def kinetic_energy(self) -> np.ndarray:
         """Kinetic energy at the nodes (N+1,), J."""
         v = self.velocity()
-        return 0.5 * np.einsum("ti,ij,tj->t", v, self.system.mass_matrix, v)
+        return 0.5 * (v * (v @ self.system.mass_matrix)).sum(axis=1)
 
     def potential_energy(self) -> np.ndarray:
         """Potential energy at the nodes (N+1,), J."""
-        k = kernels(self.system)
-        return np.array([float(k.potential(q)) for q in self.q])
+        return over(kernels(self.system).potential, self.q, self.u)[0].ravel()
 
     def energy(self) -> np.ndarray:
         """Total energy at the nodes (N+1,), J."""
         return self.kinetic_energy() + self.potential_energy()
 
+    def _steps(self) -> tuple[np.ndarray, ...]:
+        """Arguments of the functions of a step, one row per step."""
+        near = 0.5 * (self.u[:-1] + self.u[1:])
+        return self.q[:-1], self.q[1:], near, self.tau, np.diff(self.t)[:, None]
+
     def legendre(self) -> tuple[np.ndarray, np.ndarray]:
         """Redundant momenta of every step without constraint forces (14): p_n- (N, n) and p_{n+1}+ (N, n)."""
-        k, h = kernels(self.system), np.diff(self.t)
-        pairs = [k.legendre(self.q[i], self.q[i + 1], self.tau[i], h[i]) for i in range(self.steps)]
-        return np.array([flat(a) for a, _ in pairs]), np.array([flat(b) for _, b in pairs])
+        minus, plus = over(kernels(self.system).legendre, *self._steps())
+        return minus[:, :, 0], plus[:, :, 0]
 
     def angular_momentum(self) -> np.ndarray:
         """Total angular momentum about the origin at the nodes (N+1, 3), eq. (25), N m s.
@@ -90,8 +103,7 @@ class Motion(Brief):
         Reactions of the ground enter except about axes that the ground joints leave free.
         """
         minus, plus = self.legendre()
-        momenta = np.vstack([minus, plus[-1:]])
-        return moment(self.q, momenta)
+        return moment(self.q, np.vstack([minus, plus[-1:]]))
 
     def linear_momentum(self) -> np.ndarray:
         """Total linear momentum at the nodes (N+1, 3), N s."""
@@ -104,17 +116,16 @@ class Motion(Brief):
         Zero to rounding about every axis that the ground joints leave free; the rest is the ground's reaction.
         """
         minus, plus = self.legendre()
-        k, h = kernels(self.system), np.diff(self.t)[:, None]
-        left = np.array([dense(k.actuation(q)) @ f for q, f in zip(self.q[:-1], self.tau, strict=True)])
-        right = np.array([dense(k.actuation(q)) @ f for q, f in zip(self.q[1:], self.tau, strict=True)])
-        load = -np.array([flat(k.potential_gradient(0.5 * (a + b))) for a, b in zip(self.q, self.q[1:], strict=False)])
-        applied = moment(self.q[:-1], 0.5 * h * (left + load)) + moment(self.q[1:], 0.5 * h * (right + load))
+        h = np.diff(self.t)[:, None]
+        first, second = (f[:, :, 0] for f in over(kernels(self.system).forces, *self._steps()))
+        applied = moment(self.q[:-1], 0.5 * h * first) + moment(self.q[1:], 0.5 * h * second)
         return moment(self.q[1:], plus) - moment(self.q[:-1], minus) - applied
 
     def constraint_violation(self) -> np.ndarray:
         """Largest violated constraint at every node (N+1,)."""
         k = kernels(self.system)
-        return np.array([np.abs(dense(k.constraints(q)[0])).max() for q in self.q])
+        rows = [over(k.constraints, self.q)[0], over(k.closures, self.q, self.u)[0]]
+        return np.abs(np.concatenate(rows, axis=1)[:, :, 0]).max(axis=1, initial=0.0)
 
 
 def moment(q: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -122,13 +133,37 @@ def moment(q: np.ndarray, p: np.ndarray) -> np.ndarray:
     return np.cross(q.reshape(len(q), -1, 3), p.reshape(len(p), -1, 3)).sum(axis=1)
 
 
-def _log(r: np.ndarray) -> np.ndarray:
-    from scipy.spatial.transform import Rotation
+def velocities(system: System, q: np.ndarray, u: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Velocities (T, n) of configurations q (T, n) with momenta p (T, nd), along the constraints."""
+    P, mass, closing = over(kernels(system).inertia, q, u)
+    try:
+        inverse = np.linalg.inv(mass)
+    except np.linalg.LinAlgError:  # a free body without inertia about an axis: it does not turn about it
+        inverse = np.linalg.pinv(mass, hermitian=True)
+    rates = inverse @ p[:, :, None]
+    if closing.shape[1]:  # take off what the closures do not allow: least change in the norm of the mass
+        normal = inverse @ closing.transpose(0, 2, 1)
+        rates = rates - normal @ (np.linalg.pinv(closing @ normal, hermitian=True) @ (closing @ rates))
+    return (P @ rates)[:, :, 0]
 
-    return Rotation.from_matrix(r).as_rotvec()
+
+def node_velocities(
+    system: System, t: np.ndarray, q: np.ndarray, u: np.ndarray, tau: np.ndarray
+) -> np.ndarray:
+    """Velocities (N+1, n) at the nodes of a discrete motion: those of p_0- at the first, of p_n+ at the others."""
+    if len(t) == 1:
+        return np.zeros_like(q)
+    minus, plus = over(kernels(system).reduced, q[:-1], q[1:], 0.5 * (u[:-1] + u[1:]), tau, np.diff(t)[:, None])
+    return velocities(system, q, u, np.vstack([minus[:1, :, 0], plus[:, :, 0]]))
 
 
-def coordinates(system: MultibodySystem, q: object, *, near: object = None) -> np.ndarray:
+def momenta(system: System, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Reduced momenta P'Mv (T, nd) of velocities v (T, n)."""
+    P = over(kernels(system).nullspace, q)[0]
+    return (P.transpose(0, 2, 1) @ (v @ system.mass_matrix)[:, :, None])[:, :, 0]
+
+
+def coordinates(system: System, q: Any, *, near: Any = None) -> np.ndarray:
     """Joint coordinates (nd,) or (T, nd) of configurations q (n,) or (T, n): the inverse of `configuration`.
 
     Turns are followed continuously in time, starting next to `near` (nd,) when given.
@@ -138,58 +173,100 @@ def coordinates(system: MultibodySystem, q: object, *, near: object = None) -> n
     >>> coordinates(hinge, configuration(hinge, [0.3])).round(12).tolist()
     [0.3]
     """
-    q = np.asarray(q, dtype=float)
-    rows = np.atleast_2d(q)
-    if rows.shape[1] != system.n:
-        raise ValueError(f"q needs {system.n} columns, got shape {q.shape}")
-    out = np.empty((len(rows), system.nd))
-    before = None if near is None else np.asarray(near, dtype=float)
-    for t, row in enumerate(rows):
-        parts = [
-            (row[12 * i : 12 * i + 3], row[12 * i + 3 : 12 * i + 12].reshape(3, 3).T) for i in range(len(system.bodies))
-        ]
-        for i, (joint, where) in enumerate(zip(system.joints, system.joint_slices(), strict=True)):
-            x2, r2 = parts[i]
-            old = None if before is None else before[where]
-            if joint.kind == "free":
-                body = system.bodies[i]
-                spin = _unwrap(_log(r2 @ np.array(body.rotation).T), None if old is None else old[3:])
-                out[t, where] = np.concatenate([x2 - body.position, spin])
-                continue
-            geo, p = geometry(system, i), system.parents[i]
-            x1, r1 = parts[p] if p >= 0 else (np.zeros(3), np.eye(3))
-            values: list[Any] = []
-            if joint.slides:
-                gap = r1.T @ (x2 + r2 @ geo.rho2 - x1) - geo.rho1
-                values.append(_slide_axes(joint, geo.triad1).T @ gap)
-            rel = r1.T @ r2 @ geo.relative.T
-            if joint.turns == "xyz":
-                values.append(_unwrap(_log(rel), old))
-            elif joint.turns == "n":
-                m1, m2 = geo.triad1[:, 0], geo.triad1[:, 1]
-                angle = np.arctan2(m2 @ rel @ m1, m1 @ rel @ m1)
+    one = np.ndim(q) == 1
+    rows = matrix(np.atleast_2d(np.asarray(q, dtype=float)), (-1, system.n), "q")
+    first = np.zeros(system.nd) if near is None else system.vector(near, "near")
+    if isinstance(system, MultibodySystem):
+        out = _joint_coordinates(system, rows, None if near is None else first)
+    else:
+        out = _solved_coordinates(system, rows, first)
+    return out[0] if one else out
+
+
+def _joint_coordinates(system: MultibodySystem, q: np.ndarray, near: np.ndarray | None) -> np.ndarray:
+    """Joint by joint, all instants at once."""
+    out, known = np.empty((len(q), system.nd)), kernels(system).mechanics.geo
+    places = q.reshape(len(q), -1, 12)
+    x, r = places[:, :, :3], places[:, :, 3:].reshape(len(q), -1, 3, 3).transpose(0, 1, 3, 2)
+    for i, (joint, where) in enumerate(zip(system.joints, system.slices, strict=True)):
+        geo, p, old = known[i], system.parents[i], None if near is None else near[where]
+        values: list[np.ndarray] = []
+        if joint.kind == "free":
+            body = system.bodies[i]
+            spin = _rotation_vectors(r[:, i] @ np.array(body.rotation).T, None if old is None else old[3:])
+            out[:, where] = np.hstack([x[:, i] - body.position, spin])
+            continue
+        x1, r1 = (x[:, p], r[:, p]) if p >= 0 else (np.zeros(3), np.eye(3))
+        back = np.swapaxes(r1, -1, -2)
+        if joint.slides:
+            arm = x[:, i] + r[:, i] @ geo.rho2 - x1
+            gap = (back @ arm[:, :, None])[:, :, 0] - geo.rho1
+            values.append(gap @ slide_axes(joint, geo.triad1))
+        rel = back @ r[:, i] @ geo.relative.T
+        if joint.turns == 3:
+            values.append(_rotation_vectors(rel, old))
+        elif joint.turns:
+            a = geo.triad1.T @ rel @ geo.triad1
+            angles = [np.arctan2(a[:, 1, 0], a[:, 0, 0])]
+            angles += [np.arctan2(a[:, 2, 1], a[:, 2, 2])] if joint.turns == 2 else []
+            for k, angle in enumerate(angles):
+                follow = np.unwrap(angle)
                 if old is not None:
-                    angle += 2 * np.pi * np.round((old[-1] - angle) / (2 * np.pi))
-                values.append([angle])
-            out[t, where] = np.concatenate(values)
-        before = out[t]
-    return out[0] if q.ndim == 1 else out
+                    follow = follow + 2 * np.pi * np.round((old[joint.slides + k] - follow[0]) / (2 * np.pi))
+                values.append(follow[:, None])
+        out[:, where] = np.hstack(values) if values else 0.0
+    return out
 
 
-def _unwrap(vector: np.ndarray, old: np.ndarray | None) -> np.ndarray:
+def _rotation_vectors(r: np.ndarray, old: np.ndarray | None) -> np.ndarray:
+    """Rotation vectors (T, 3) of rotations (T, 3, 3), continuous in time, the first one next to `old`."""
+    from scipy.spatial.transform import Rotation
+
+    out = Rotation.from_matrix(r).as_rotvec()
+    jumps = np.linalg.norm(np.diff(out, axis=0), axis=1) > 1.0
+    if old is None and not jumps.any():
+        return out
+    if old is not None and not jumps.any() and np.linalg.norm(out[0] - old) < np.pi:
+        return out
+    first = 0 if old is not None else int(np.argmax(jumps)) + 1
+    before = out[first - 1].tolist() if old is None else old.tolist()
+    rows = out.tolist()
+    for k in range(first, len(rows)):
+        rows[k] = before = _unwrap(rows[k], before)
+    return np.array(rows)
+
+
+def _unwrap(vector: list[float], old: list[float]) -> list[float]:
     """The rotation vector of the same rotation nearest to the old one."""
-    if old is None:
-        return vector
-    angle = float(np.linalg.norm(vector))
+    angle = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
     if angle < 1e-12:
-        size = float(np.linalg.norm(old))
-        turns = np.round(size / (2 * np.pi))
-        return vector if turns == 0 else old / size * turns * 2 * np.pi
-    axis = vector / angle
-    return axis * (angle + 2 * np.pi * np.round((float(axis @ old) - angle) / (2 * np.pi)))
+        size = math.sqrt(old[0] ** 2 + old[1] ** 2 + old[2] ** 2)
+        turns = round(size / (2 * math.pi))
+        return vector if turns == 0 else [x / size * turns * 2 * math.pi for x in old]
+    along = (vector[0] * old[0] + vector[1] * old[1] + vector[2] * old[2]) / angle
+    factor = 1 + 2 * math.pi * round((along - angle) / (2 * math.pi)) / angle
+    return [factor * x for x in vector]
 
 
-def configuration(system: MultibodySystem, u: object = None) -> np.ndarray:
+def _solved_coordinates(system: System, q: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Coordinates of a user's reparameterization by the Gauss-Newton method, each from the one before."""
+    k = kernels(system)
+    out = np.empty((len(q), system.nd))
+    u = near.copy()
+    for t, row in enumerate(q):
+        for _ in range(50):
+            gap = row - flat(k.place(u))
+            fix = np.linalg.lstsq(dense(k.place_jacobian(u)), gap, rcond=None)[0]
+            u = u + fix
+            if np.abs(fix).max(initial=0.0) < 1e-13 * (1 + np.abs(u).max(initial=0.0)):
+                break
+        if np.abs(row - flat(k.place(u))).max() > 1e-6 * (1 + np.abs(row).max()):
+            raise ConvergenceError(f"no coordinates u with reparameterization(u) = q found at row {t} of q", step=t)
+        out[t] = u
+    return out
+
+
+def configuration(system: System, u: Any = None) -> np.ndarray:
     """Configuration q (n,) of joint coordinates u (nd,), an array or a dict by name (others zero).
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
@@ -201,7 +278,49 @@ def configuration(system: MultibodySystem, u: object = None) -> np.ndarray:
     return flat(kernels(system).place(system.vector(u)))
 
 
-def condition_numbers(system: MultibodySystem, h: float, u: object = None) -> tuple[float, float]:
+def assemble(system: System, u: Any = None, *, fixed: Sequence[str] | None = None) -> np.ndarray:
+    """Coordinates (nd,) that close the loops, near u (an array, or a dict by name, others zero).
+
+    `fixed` coordinates keep their value; by default those that a dict names. Raises `ConvergenceError` where the loops
+    cannot be closed.
+
+    >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
+    >>> crank = RigidBody("crank", 1.0, (1, 1, 1), position=(0.5, 0, 0))
+    >>> rod = RigidBody("rod", 1.0, (1, 1, 1), position=(1.5, 0, 0))
+    >>> slider = MultibodySystem([crank, rod], [Joint("R", "ground", "crank"), Joint("R", "crank", "rod", point=(1, 0, 0))],
+    ...                          constraints=lambda view: view.position("rod", (0.5, 0, 0))[1])  # its end stays on y = 0
+    >>> assemble(slider, {"crank": 0.5}).round(9).tolist()
+    [0.5, -1.0]
+    """
+    k = kernels(system)
+    found = system.vector(u, "u").copy()
+    if not k.mechanics.nc:
+        return found
+    held = tuple(u) if fixed is None and isinstance(u, Mapping) else tuple(fixed or ())
+    for name in held:
+        if name not in system.coordinates:
+            raise ValueError(f"fixed: unknown name {name!r}; known are {', '.join(system.coordinates)}")
+    free = [i for i, c in enumerate(system.coordinates) if c not in held]
+    size = np.inf
+    for _ in range(60):
+        gap, slope = (dense(x) for x in k.closing(found))
+        size = float(np.abs(gap).max())
+        if size < 1e-13:
+            return found
+        fix = np.linalg.lstsq(slope[:, free], -gap[:, 0], rcond=1e-10)[0]
+        found[free] += fix * min(1.0, 0.5 / max(float(np.abs(fix).max(initial=0.0)), 1e-300))
+    if size < 1e-9:
+        return found
+    kept = f" with {', '.join(held)} as given" if held else ""
+    raise ConvergenceError(
+        f"the loops cannot be closed near the given coordinates{kept}: a gap of {size:.3g} is left",
+        residual=size,
+        state=found,
+        hint="start closer to a closed configuration, or hold fewer coordinates",
+    )
+
+
+def condition_numbers(system: System, h: float, u: Any = None) -> tuple[float, float]:
     """Condition numbers of the Newton matrices of one step of size h from rest at u: reduced (13), multipliers (10).
 
     The first does not depend on h, the second grows as 1/h^3.
@@ -214,9 +333,11 @@ def condition_numbers(system: MultibodySystem, h: float, u: object = None) -> tu
     (True, True)
     """
     k = kernels(system)
-    q = configuration(system, u)
-    tau = np.zeros(system.nu)
-    _, reduced = k.newton(np.zeros(system.nd), q, np.zeros(system.nd), tau, h)
-    start = np.concatenate([q, np.zeros(system.m)])
-    _, full = k.newton_multiplier(start, q, np.zeros(system.n), tau, h)
-    return float(np.linalg.cond(dense(reduced))), float(np.linalg.cond(dense(full)))
+    start = system.vector(u)
+    q, tau = flat(k.place(start)), np.zeros(system.nu)
+    found = []
+    for chart in (k.directors, k.redundant):
+        rest = np.zeros(chart.rows), np.zeros(chart.rank)
+        matrix_ = k.slope(chart, k.mechanics.nc)(q, q, start, tau, h, h, np.zeros(0), *rest)
+        found.append(float(np.linalg.cond(dense(matrix_))))
+    return found[0], found[1]

@@ -35,11 +35,13 @@ _STATUS = {
 
 @dataclass(frozen=True)
 class Block:
-    """y = function(z): z are the unknowns `columns` (count, k), y adds to `rows` (count, r), or to the cost if None."""
+    """y = function(z), or function(z, c): z are the unknowns `columns` (count, k), c numbers `given` (count, j) of each
+    block; y adds to `rows` (count, r), or to the cost if None."""
 
     function: Any
     columns: np.ndarray
     rows: np.ndarray | None
+    given: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,22 @@ class Program:
         self.nx += value.size
         return self.nx - value.size + np.arange(value.size).reshape(value.shape)
 
-    def row(self, low: object, high: object) -> np.ndarray:
+    def row(self, low: Any, high: Any) -> np.ndarray:
         """New rows with limits; their indices, shaped as the limits."""
         a, b = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
         self._g.append((a.ravel(), b.ravel()))
         self.ng += a.size
         return self.ng - a.size + np.arange(a.size).reshape(a.shape)
 
-    def add(self, function: object, columns: object, rows: object = None) -> None:
-        """Add equal blocks: a function of one CasADi column z, its unknowns (count, k) and rows (count, r)."""
+    def add(self, function: Any, columns: Any, rows: Any = None, *, given: Any = None) -> None:
+        """Add equal blocks: a function of one CasADi column z, its unknowns (count, k) and rows (count, r).
+
+        With `given` (count, j) it is a function of z and of a second column, whose numbers differ from block to block.
+        """
         c = np.atleast_2d(np.asarray(columns, dtype=int))
         r = None if rows is None else np.atleast_2d(np.asarray(rows, dtype=int))
-        self.blocks.append(Block(function, c, r))
+        if len(c):
+            self.blocks.append(Block(function, c, r, None if given is None else np.atleast_2d(given)))
 
     def solve(self, settings: Mapping[str, Any], *, refuse: str = "") -> Answer:
         """Solve by IPOPT with its `settings`; a reason to `refuse` returns the first values with that message."""
@@ -148,7 +154,9 @@ class Program:
         for b in self.blocks:
             count, k = b.columns.shape
             z = ca.SX.sym("z", k)
-            y = ca.cse(ca.SX(b.function(z)))  # shared terms once; on the derivatives it gains little and costs much
+            c = ca.SX.sym("c", 0 if b.given is None else b.given.shape[1])
+            y = ca.SX(b.function(z) if b.given is None else b.function(z, c))
+            y = ca.cse(y)  # shared terms once; on the derivatives it gains little and costs much
             size = 1 if b.rows is None else b.rows.shape[1]
             if int(y.numel()) != size:
                 raise ValueError(f"a block of {size} rows returned {y.numel()} values")
@@ -156,13 +164,14 @@ class Program:
             J = ca.jacobian(y, z)
             H = ca.triu(ca.hessian(ca.dot(mu, y), z)[0])
             eval_y, eval_J, eval_H = (
-                ca.Function("y", [z], [ca.densify(y)]),
-                ca.Function("J", [z], [J]),
-                ca.Function("H", [z, mu], [H]),
+                ca.Function("y", [z, c], [ca.densify(y)]),
+                ca.Function("J", [z, c], [J]),
+                ca.Function("H", [z, c, mu], [H]),
             )
             Z = ca.reshape(x[b.columns.ravel().tolist()], k, count)
-            Y = eval_y.map(count)(Z)
-            Jm = ca.vec(eval_J.map(count)(Z).nz[:])
+            C = ca.DM(np.zeros((0, count)) if b.given is None else np.ascontiguousarray(b.given.T))
+            Y = eval_y.map(count)(Z, C)
+            Jm = ca.vec(eval_J.map(count)(Z, C).nz[:])
             ji, jj = (np.array(a, dtype=int) for a in J.sparsity().get_triplet())
             hi, hj = (np.array(a, dtype=int) for a in H.sparsity().get_triplet())
             if b.rows is None:
@@ -177,7 +186,7 @@ class Program:
             if len(hi):
                 r, c = b.columns[:, hi].ravel(), b.columns[:, hj].ravel()
                 # an entry of the upper triangle of a block may fall below the diagonal of the whole
-                hess.append((np.minimum(r, c), np.maximum(r, c), ca.vec(eval_H.map(count)(Z, mus).nz[:])))
+                hess.append((np.minimum(r, c), np.maximum(r, c), ca.vec(eval_H.map(count)(Z, C, mus).nz[:])))
         rows, gradient = ca.densify(rows), ca.densify(gradient)  # the solver reads them without their pattern
         return {
             "values": ca.Function("values", [x], [cost, rows]),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...arrays import matrix, whole
 from ...errors import ConvergenceError, SingularityError
-from .kernels import dense, flat, kernels
-from .motion import Motion, configuration, coordinates
-from .system import MultibodySystem
+from .kernels import System, dense, flat, kernels, over
+from .motion import Motion, coordinates, momenta, velocities
+from .stepping import Stepper, Stopped
 
 
 def simulate(
-    system: MultibodySystem,
+    system: System,
     *,
     dt: float,
     steps: int,
@@ -28,8 +28,10 @@ def simulate(
     """Simulate from joint coordinates `u` (nd,) and their rates `velocity` (nd,), arrays or dicts by name.
 
     `tau` is an array (N, nu), a function of time, or None; it is constant over a step (12). `form`: "reduced" solves
-    (13) for the nd increments of a step, "multiplier" solves (10) for n + m unknowns. `tolerance` bounds the residual,
-    an impulse, relative to the largest impulse at hand. Raises `ConvergenceError` with the motion so far.
+    (13) for the nd increments of a step, and multipliers of the closures if there are any, "multiplier" solves (10) for
+    n + m unknowns. `tolerance` bounds the residual, an impulse, relative to the largest impulse at hand. The start must
+    lie on the closures (see `assemble`) and rates that violate them are projected. Raises `ConvergenceError` with the
+    motion so far.
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> rod = RigidBody("rod", 1.0, (0, 1 / 12, 1 / 12), position=(0.5, 0, 0))
@@ -40,117 +42,53 @@ def simulate(
     """
     if form not in ("reduced", "multiplier"):
         raise ValueError(f"form must be 'reduced' or 'multiplier', not {form!r}")
+    steps = whole(steps, "steps")
     if not (np.isfinite(dt) and dt > 0) or steps < 0:
         raise ValueError(f"dt must be positive and steps not negative, got {dt} and {steps}")
     k = kernels(system)
-    u0 = system.vector(u)
+    u0 = system.vector(u, "u")
+    q0 = flat(k.place(u0))
+    gap = np.abs(flat(k.closures(q0, u0)[0]))
+    if gap.size and gap.max() > 1e-8:
+        raise ValueError(f"the start violates a closure by {gap.max():.3g}; close the loops with assemble()")
+    rates = dense(k.place_jacobian(u0)) @ system.vector(velocity, "velocity")
+    v0 = velocities(system, q0[None], u0[None], momenta(system, q0[None], rates[None]))[0]
     inputs = _inputs(system, tau, steps, dt)
-    q = np.empty((steps + 1, system.n))
-    p = np.empty((steps + 1, system.nd))
-    lam = np.zeros((steps, system.m)) if form == "multiplier" else None
-    iterations = np.zeros(steps, dtype=int)
-    q[0] = configuration(system, u0)
-    v0 = dense(k.place_jacobian(u0)) @ system.vector(velocity)
-    p[0] = flat(k.momentum(q[0], v0))
-    full = system.mass_matrix @ v0
-    guess = np.linalg.solve(dense(k.reduced_mass(q[0])), p[0]) * dt
+    stepper = Stepper(system, dt, form=form, tolerance=tolerance, limit=max_iterations)
+    stepper.begin(q0, u0, v0)
 
-    def motion(count: int) -> Motion:
-        t = dt * np.arange(count + 1)
-        kept = q[: count + 1].copy()
-        part = None if lam is None else lam[:count].copy()
-        return Motion(
-            system,
-            t,
-            kept,
-            coordinates(system, kept, near=u0),
-            inputs[:count].copy(),
-            p[: count + 1].copy(),
-            part,
-            iterations[:count].copy(),
-        )
+    def motion(z: np.ndarray, p: np.ndarray, lam: np.ndarray, counts: np.ndarray) -> Motion:
+        q = np.vstack([q0[None], over(k.place, z)[0][:, :, 0] if stepper.own else z])
+        where = np.vstack([u0[None], z]) if stepper.own else coordinates(system, q, near=u0)
+        if form == "multiplier":
+            p = (over(k.nullspace, q[1:])[0].transpose(0, 2, 1) @ p[:, :, None])[:, :, 0]
+        if k.mechanics.nc:
+            p = momenta(system, q[1:], velocities(system, q[1:], where[1:], p))
+        p = np.vstack([momenta(system, q0[None], v0[None]), p])
+        t = dt * np.arange(len(q))
+        return Motion(system, t, q, where, inputs[: len(z)].copy(), p, lam if lam.shape[1] else None, counts)
 
-    for i in range(steps):
-        try:
-            if lam is None:
-                guess, iterations[i] = _newton(k.newton, guess, (q[i], p[i], inputs[i], dt), tolerance, max_iterations)
-                q[i + 1] = flat(k.advance(guess, q[i]))
-                p[i + 1] = flat(k.reduced(q[i], q[i + 1], inputs[i], dt)[1])
-            else:
-                first = np.concatenate([2 * q[i] - q[i - 1] if i else q[0] + dt * v0, lam[i - 1] if i else lam[0]])
-                solved, iterations[i] = _newton(
-                    k.newton_multiplier, first, (q[i], full, inputs[i], dt), tolerance, max_iterations
-                )
-                q[i + 1], lam[i] = solved[: system.n], solved[system.n :]
-                full = flat(k.legendre(q[i], q[i + 1], inputs[i], dt)[1])
-                p[i + 1] = dense(k.nullspace(q[i + 1])).T @ full
-        except _Stopped as stop:
-            kind = SingularityError if stop.singular else ConvergenceError
-            raise kind(
-                f"step {i} at t = {i * dt:g}: {stop.reason}",
-                time=i * dt,
-                step=i,
-                residual=stop.residual,
-                state=(q[i].copy(), p[i].copy()),
-                trajectory=motion(i),
-                hint="use a smaller dt",
-            ) from None
-    return motion(steps)
+    try:
+        return motion(*stepper.run(inputs))
+    except Stopped as stop:
+        before = motion(*stepper.done)
+        raise (SingularityError if stop.singular else ConvergenceError)(
+            f"step {before.steps} at t = {before.t[-1]:g}: {stop.reason}",
+            time=float(before.t[-1]),
+            step=before.steps,
+            residual=stop.residual,
+            state=(before.q[-1], before.p[-1]),
+            trajectory=before,
+            hint="use a smaller dt",
+        ) from None
 
 
-def _inputs(system: MultibodySystem, tau: Any, steps: int, dt: float) -> np.ndarray:
+def _inputs(system: System, tau: Any, steps: int, dt: float) -> np.ndarray:
+    """Inputs (N, nu) from an array, one row for all steps, a function of the middle of a step, or None."""
     if tau is None:
         return np.zeros((steps, system.nu))
-    if isinstance(tau, Callable):  # type: ignore[arg-type]
-        rows = np.array([np.asarray(tau((i + 0.5) * dt), dtype=float).reshape(system.nu) for i in range(steps)])
-        rows = rows.reshape(steps, system.nu)
-    else:
-        rows = np.array(tau, dtype=float)
-        if rows.shape == (system.nu,):
-            rows = np.tile(rows, (steps, 1))
-    if rows.shape != (steps, system.nu):
-        raise ValueError(f"tau must have shape ({steps}, {system.nu}), got {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise ValueError("NaN or infinity in tau")
-    return rows
-
-
-def _solve(matrix: Any, right: np.ndarray) -> np.ndarray:
-    """Linear solve; sparse from 60 rows on, where the multiplier scheme's zeros pay."""
-    if len(right) < 60:
-        return np.linalg.solve(dense(matrix), right)
-    from scipy.sparse.linalg import splu
-
-    return splu(matrix.sparse().tocsc()).solve(right)
-
-
-class _Stopped(Exception):
-    def __init__(self, reason: str, residual: float, singular: bool = False) -> None:
-        self.reason, self.residual, self.singular = reason, residual, singular
-        super().__init__(reason)
-
-
-def _newton(
-    function: Any, start: np.ndarray, facts: tuple[Any, ...], tolerance: float, limit: int
-) -> tuple[np.ndarray, int]:
-    """Newton's method; converged when the residual is small or cannot fall any more because of rounding."""
-    x = start.copy()
-    best = np.inf
-    scale = max(1.0, float(np.abs(facts[1]).max(initial=0.0)))
-    for count in range(limit + 1):
-        residual, jacobian = function(x, *facts)
-        r = flat(residual)
-        size = float(np.abs(r).max()) if np.isfinite(r).all() else np.inf
-        if size <= tolerance * scale:
-            # One more step on a good Jacobian costs little and takes the residual to rounding.
-            return x - _solve(jacobian, r), count + 1
-        if not np.isfinite(size):
-            raise _Stopped("the residual is not finite", size)
-        if count > 10 and size >= best:
-            raise _Stopped(f"Newton's method stopped converging at residual {size:.2e}", size)
-        best = min(best, size)
-        try:
-            x = x - _solve(jacobian, r)
-        except (np.linalg.LinAlgError, RuntimeError):
-            raise _Stopped("the Newton matrix is singular", size, singular=True) from None
-    raise _Stopped(f"no convergence after {limit} iterations, residual {size:.2e}", size)
+    if callable(tau):
+        rows = [matrix(np.ravel(tau((i + 0.5) * dt)), (system.nu,), f"tau at t = {(i + 0.5) * dt:g}") for i in range(steps)]
+        return np.array(rows).reshape(steps, system.nu)
+    given = np.asarray(tau, dtype=float)
+    return matrix(np.tile(given, (steps, 1)) if given.shape == (system.nu,) else given, (steps, system.nu), "tau")

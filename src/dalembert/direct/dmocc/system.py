@@ -11,41 +11,49 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import matrix, nearest, vector
 from ...errors import ModelError
 
 GROUND = "ground"
 IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
-# per kind: how many axes it slides along, how it turns ("": not, "n": about the axis, "xyz": freely), coordinate names
-KINDS: dict[str, tuple[int, str, tuple[str, ...]]] = {
-    "free": (3, "xyz", ("x", "y", "z", "rx", "ry", "rz")),
-    "S": (0, "xyz", ("rx", "ry", "rz")),
-    "C": (1, "n", ("u", "theta")),
-    "R": (0, "n", ("",)),
-    "P": (1, "", ("",)),
-    "E": (2, "n", ("u1", "u2", "theta")),
+
+class Kind(NamedTuple):
+    """What a joint leaves free: number of slides, of turns (3: freely), names of the coordinates."""
+
+    slides: int
+    turns: int
+    names: tuple[str, ...]
+
+
+KINDS: dict[str, Kind] = {
+    "free": Kind(3, 3, ("x", "y", "z", "rx", "ry", "rz")),
+    "S": Kind(0, 3, ("rx", "ry", "rz")),
+    "U": Kind(0, 2, ("t1", "t2")),
+    "C": Kind(1, 1, ("u", "theta")),
+    "R": Kind(0, 1, ("",)),
+    "P": Kind(1, 0, ("",)),
+    "E": Kind(2, 1, ("u1", "u2", "theta")),
+    "H": Kind(0, 1, ("",)),
+    "weld": Kind(0, 0, ()),
 }
+XYZ = ("x", "y", "z")
 
 Vector = tuple[float, float, float]
 Matrix = tuple[Vector, Vector, Vector]
 
 
-def _vector(value: Any, what: str, culprit: str) -> Vector:
-    a = np.asarray(value, dtype=float)
-    if a.shape != (3,) or not np.isfinite(a).all():
-        raise ModelError(f"{culprit}: {what} needs three finite numbers, not {value!r}", culprit=culprit)
-    return (float(a[0]), float(a[1]), float(a[2]))
-
-
-def _matrix(value: Any, what: str, culprit: str) -> Matrix:
-    a = np.asarray(value, dtype=float)
-    if a.shape != (3, 3) or not np.isfinite(a).all():
-        raise ModelError(f"{culprit}: {what} needs a finite 3x3 matrix", culprit=culprit)
-    return tuple(tuple(float(x) for x in row) for row in a)  # type: ignore[return-value]
+def _checked(check: Callable[..., Any], value: Any, shape: Any, what: str, culprit: str) -> Any:
+    """An array checked by `arrays`, as nested tuples: a mistake in a description is a ModelError that names it."""
+    try:
+        rows = check(value, shape, what).tolist()
+    except ValueError as error:
+        raise ModelError(str(error), culprit=culprit) from None
+    return tuple(tuple(r) if isinstance(r, list) else r for r in rows)
 
 
 @dataclass(frozen=True)
@@ -77,8 +85,8 @@ class RigidBody:
         if not np.isfinite(mass) or mass <= 0:
             raise ModelError(f"{who}: mass must be positive, not {self.mass!r}", culprit=self.name)
         given = np.asarray(self.inertia, dtype=float)
-        inertia = _matrix(np.diag(given) if given.shape == (3,) else given, "inertia", who)
-        rotation = _matrix(self.rotation, "rotation", who)
+        inertia = _checked(matrix, np.diag(given) if given.shape == (3,) else given, (3, 3), f"{who}: inertia", who)
+        rotation = _checked(matrix, self.rotation, (3, 3), f"{who}: rotation", who)
         r, j = np.array(rotation), np.array(inertia)
         if np.abs(r.T @ r - np.eye(3)).max() > 1e-9 or np.linalg.det(r) < 0:
             raise ModelError(f"{who}: rotation is not a rotation matrix", culprit=self.name)
@@ -88,7 +96,7 @@ class RigidBody:
         set_(self, "mass", mass)
         set_(self, "inertia", inertia)
         set_(self, "rotation", rotation)
-        set_(self, "position", _vector(self.position, "position", who))
+        set_(self, "position", _checked(vector, self.position, XYZ, f"{who}: position", who))
         if np.linalg.eigvalsh(j).min() < -1e-9 * max(float(np.trace(j)), 1e-300):
             raise ModelError(f"{who}: inertia is not positive semidefinite", culprit=self.name)
 
@@ -101,12 +109,15 @@ class RigidBody:
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint of `kind` "S" (ball), "C" (cylinder), "R" (hinge), "P" (slider), "E" (plane) or "free" (eq. 36-56).
+    """A joint of `kind` "R" (hinge), "P" (slider), "C" (cylinder), "S" (ball), "E" (plane) (eq. 36-56), "U" (universal),
+    "H" (screw), "weld" (nothing moves) or "free".
 
     `parent` is a body or "ground"; `point` and `axis` are in world coordinates of the reference configuration (`axis`:
-    hinge or slide axis, normal of the plane for "E"; `inplane`: first slide direction of "E"). `actuated`: True, False
-    or one flag per coordinate. For "free" the six inputs are force (at `point`, world axes) and torque (eq. 28).
-    `labels` override the names of the coordinates.
+    hinge, slide or screw axis, normal of the plane for "E", for "U" the axis that stays with the parent; `inplane`:
+    first slide direction of "E", for "U" the axis that stays with the child, perpendicular to `axis`). `pitch` of "H":
+    metres per radian. `actuated`: True, False or one flag per coordinate. For "free" the six inputs are force (at
+    `point`, world axes) and torque (eq. 28); torques of "S" and "free" are about the axes of the world. `labels` override
+    the names of the coordinates.
 
     >>> Joint("C", "ground", "piston", axis=(1, 0, 0)).coordinates
     ('piston.u', 'piston.theta')
@@ -121,51 +132,72 @@ class Joint:
     name: str = ""
     inplane: Vector | None = None
     labels: tuple[str, ...] = ()
+    pitch: float = 0.0
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "name", self.name or self.child)
         who = f"joint '{self.name}'"
+
+        def fail(reason: str) -> ModelError:
+            return ModelError(f"{who}: {reason}", culprit=self.name)
+
         if self.kind not in KINDS:
-            raise ModelError(f"{who}: kind must be one of {', '.join(KINDS)}, not {self.kind!r}", culprit=self.name)
+            raise fail(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
         if self.kind == "free" and self.parent != GROUND:
-            raise ModelError(f"{who}: a free body hangs on '{GROUND}', not on '{self.parent}'", culprit=self.name)
-        set_(self, "point", _vector(self.point, "point", who))
-        axis = np.array(_vector(self.axis, "axis", who))
+            raise fail(f"a free body hangs on '{GROUND}', not on '{self.parent}'")
+        set_(self, "point", _checked(vector, self.point, XYZ, f"{who}: point", who))
+        axis = np.array(_checked(vector, self.axis, XYZ, f"{who}: axis", who))
         if not np.linalg.norm(axis) > 0:
-            raise ModelError(f"{who}: the axis is zero", culprit=self.name)
-        set_(self, "axis", tuple(float(x) for x in axis / np.linalg.norm(axis)))
+            raise fail("the axis is zero")
+        axis = axis / np.linalg.norm(axis)
+        set_(self, "axis", tuple(axis.tolist()))
         if self.inplane is not None:
-            set_(self, "inplane", _vector(self.inplane, "inplane", who))
-            if np.linalg.norm(np.cross(axis, self.inplane)) < 1e-9 * np.linalg.norm(axis):
-                raise ModelError(f"{who}: inplane must not be parallel to the axis", culprit=self.name)
+            set_(self, "inplane", _checked(vector, self.inplane, XYZ, f"{who}: inplane", who))
+            size = float(np.linalg.norm(self.inplane))
+            if np.linalg.norm(np.cross(axis, self.inplane)) < 1e-9 * size or not size:
+                raise fail("inplane must not be parallel to the axis")
+            if self.kind == "U" and abs(axis @ self.inplane) > 1e-9 * size:
+                raise fail("the two axes of a universal joint (axis, inplane) must be perpendicular")
+        elif self.kind == "U":
+            raise fail("a universal joint needs a second axis, perpendicular to the first: inplane=(x, y, z)")
+        pitch = float(self.pitch)
+        if not np.isfinite(pitch) or (self.kind == "H") != (pitch != 0.0):
+            raise fail(f"a screw (kind 'H') and no other kind needs a pitch (metres per radian), not {self.pitch!r}")
+        set_(self, "pitch", pitch)
         flags = (self.actuated,) * self.dof if isinstance(self.actuated, bool) else tuple(map(bool, self.actuated))
         if len(flags) != self.dof:
-            raise ModelError(f"{who}: actuated needs {self.dof} flags, got {len(flags)}", culprit=self.name)
+            raise fail(f"actuated needs {self.dof} flags, got {len(flags)}")
         set_(self, "actuated", flags)
         set_(self, "labels", tuple(self.labels))
         if self.labels and len(self.labels) != self.dof:
-            raise ModelError(f"{who}: labels needs {self.dof} names, got {len(self.labels)}", culprit=self.name)
+            raise fail(f"labels needs {self.dof} names, got {len(self.labels)}")
 
     @property
     def dof(self) -> int:
         """Number of relative degrees of freedom r."""
-        return len(KINDS[self.kind][2])
+        return len(KINDS[self.kind].names)
 
     @property
     def slides(self) -> int:
-        """Number of directions of relative translation."""
-        return KINDS[self.kind][0]
+        """Number of directions of relative translation that are coordinates."""
+        return KINDS[self.kind].slides
 
     @property
-    def turns(self) -> str:
-        """ "" (not), "n" (about the axis) or "xyz" (freely)."""
-        return KINDS[self.kind][1]
+    def turns(self) -> int:
+        """Number of relative turns that are coordinates: 0, 1 (about the axis), 2 (universal) or 3 (freely)."""
+        return KINDS[self.kind].turns
 
     @property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the joint's coordinates, length dof."""
-        return self.labels or tuple(f"{self.name}.{s}" if s else self.name for s in KINDS[self.kind][2])
+        return self.labels or tuple(f"{self.name}.{s}" if s else self.name for s in KINDS[self.kind].names)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the coordinates that are actuated."""
+        flags: Any = self.actuated
+        return tuple(c for c, on in zip(self.coordinates, flags, strict=True) if on)
 
     @property
     def triad(self) -> np.ndarray:
@@ -178,10 +210,16 @@ class Joint:
 
 
 class MultibodySystem:
-    """Bodies and joints that form trees (chains included), under gravity and an optional potential of your own.
+    """Bodies and joints under gravity and an optional potential of your own; loops may be closed.
 
-    A body that is the child of no joint is free and unactuated. `potential(view)` returns a CasADi expression of
-    `view.position(body, point)`, where point is in body axes from its centre of mass.
+    The joints span trees in the order in which they are listed; one whose child already hangs on another joint, or
+    carries its parent, closes a loop (`closures`): it has no coordinates, its constraints are kept with multipliers.
+    `constraints(view)` returns further rows that are held at zero. A body that is the child of no joint is free and
+    unactuated. `damping` {name: c} acts with -c times the rate of the named coordinate; for the name of a ball joint or
+    free body with the torque -c times the relative angular velocity.
+
+    `potential(view)` and `constraints(view)` return CasADi expressions of `view.position(body, point)`, where point is
+    in body axes from its centre of mass, and of joint coordinates `view["elbow"]`.
 
     >>> pendulum = MultibodySystem(
     ...     [RigidBody("rod", 1.0, (0, 1 / 12, 1 / 12), position=(0.5, 0, 0))],
@@ -199,30 +237,22 @@ class MultibodySystem:
         *,
         gravity: Sequence[float] = (0.0, 0.0, 0.0),
         potential: Callable[[Any], Any] | None = None,
+        constraints: Callable[[Any], Any] | None = None,
+        damping: Mapping[str, float] | None = None,
         name: str = "multibody system",
     ) -> None:
         given, links = tuple(bodies), tuple(joints)
         self.name = name
-        self.gravity = _vector(gravity, "gravity", "system")
+        self.gravity: Vector = _checked(vector, gravity, XYZ, "gravity", name)
         self.potential = potential
+        self.constraints = constraints
         names = [b.name for b in given]
         if not given:
             raise ModelError("a multibody system needs at least one body", culprit=name)
         for b in names:
             if names.count(b) > 1:
                 raise ModelError(f"two bodies are called '{b}'", culprit=b)
-        above: dict[str, Joint] = {}
-        for j in links:
-            for end in (j.parent, j.child):
-                if end not in names and not (end == GROUND and end == j.parent):
-                    raise ModelError(f"joint '{j.name}': unknown body '{end}'", culprit=j.name)
-            if j.child in above:
-                raise ModelError(
-                    f"joint '{j.name}' closes a loop: '{j.child}' already hangs on joint '{above[j.child].name}' "
-                    "(only trees; use dmoc with constraints for closed loops)",
-                    culprit=j.name,
-                )
-            above[j.child] = j
+        above, self.closures = _span(names, links)
         for b in names:
             above.setdefault(b, Joint("free", GROUND, b, actuated=False))
         # Outward order: a body after its parent, so that one pass places all of them.
@@ -230,27 +260,20 @@ class MultibodySystem:
         placed = {GROUND}
         while len(ordered) < len(names):
             ready = [b for b in names if b not in placed and above[b].parent in placed]
-            if not ready:
-                left = [b for b in names if b not in placed]
-                raise ModelError(f"joints form a loop through {', '.join(left)}", culprit=left[0])
             ordered += ready
             placed.update(ready)
         by_name = {b.name: b for b in given}
         self.bodies: tuple[RigidBody, ...] = tuple(by_name[b] for b in ordered)
         self.joints: tuple[Joint, ...] = tuple(above[b] for b in ordered)
-        self.body_index: dict[str, int] = {b: i for i, b in enumerate(ordered)}
-        self.parents: tuple[int, ...] = tuple(self.body_index.get(j.parent, -1) for j in self.joints)
-        flat = [c for j in self.joints for c in j.coordinates]
+        self.body_index: dict[str, int] = {b: i for i, b in enumerate(ordered)} | {GROUND: -1}
+        self.parents: tuple[int, ...] = tuple(self.body_index[j.parent] for j in self.joints)
+        self.coordinates: tuple[str, ...] = tuple(c for j in self.joints for c in j.coordinates)
+        self.inputs: tuple[str, ...] = tuple(c for j in self.joints + self.closures for c in j.inputs)
+        flat = [*self.coordinates, *(c for j in self.closures for c in j.inputs)]
         for c in flat:
             if flat.count(c) > 1:
                 raise ModelError(f"two coordinates are called '{c}'", culprit=c)
-        self.coordinates: tuple[str, ...] = tuple(flat)
-        pairs = [
-            (c, a)
-            for j in self.joints
-            for c, a in zip(j.coordinates, j.actuated, strict=True)  # type: ignore[arg-type]
-        ]
-        self.inputs: tuple[str, ...] = tuple(c for c, a in pairs if a)
+        self.damping: tuple[tuple[str, float], ...] = tuple(_damping(self.joints, damping or {}).items())
 
     @property
     def n(self) -> int:
@@ -259,12 +282,12 @@ class MultibodySystem:
 
     @property
     def nd(self) -> int:
-        """Number of degrees of freedom n - m."""
+        """Number of joint coordinates n - m; the degrees of freedom, as long as no loop is closed."""
         return len(self.coordinates)
 
     @property
     def m(self) -> int:
-        """Number of constraints: six per body and those of the joints."""
+        """Number of constraints that the joint coordinates fulfil: six per body and those of the joints of the tree."""
         return self.n - self.nd
 
     @property
@@ -289,32 +312,20 @@ class MultibodySystem:
         """Reference configuration q_00, (n,): per body centre of mass, then the three directors."""
         return np.concatenate([np.concatenate([b.position, np.array(b.rotation).T.ravel()]) for b in self.bodies])
 
-    def joint_slices(self) -> list[slice]:
-        """Where every joint's coordinates stand in u."""
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the coordinates of every joint of the tree stand in u."""
         ends = np.cumsum([0] + [j.dof for j in self.joints])
-        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+        return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
-    def vector(self, value: object, *, names: Sequence[str] | None = None, default: float = 0.0) -> np.ndarray:
-        """An array by position, or by name from a dict (others `default`); coordinates unless `names` is given."""
-        known = tuple(self.coordinates if names is None else names)
-        if value is None:
-            return np.full(len(known), default)
-        if isinstance(value, Mapping):
-            out = np.full(len(known), default)
-            for key, x in value.items():
-                if key not in known:
-                    raise ValueError(f"unknown name {key!r}; known are {', '.join(known)}")
-                out[known.index(key)] = x
-        else:
-            out = np.array(value, dtype=float)
-        if out.shape != (len(known),):
-            raise ValueError(f"expected {len(known)} numbers ({', '.join(known)}), got shape {out.shape}")
-        if np.isnan(out).any():
-            raise ValueError("NaN in the given values")
-        return out
+    def vector(self, value: Any, what: str = "u") -> np.ndarray:
+        """Joint coordinates (nd,) from an array or from a dict by name (others zero)."""
+        return vector(value, self.coordinates, what)
 
     def _key(self) -> Any:
-        return (self.bodies, self.joints, self.gravity, self.potential)
+        return (
+            self.bodies, self.joints, self.closures, self.gravity, self.potential, self.constraints, self.damping
+        )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MultibodySystem) and self._key() == other._key()
@@ -323,17 +334,57 @@ class MultibodySystem:
         return hash(self._key())
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (self.bodies, self.joints, self.gravity, self.potential, self.name))
+        options = {"gravity": self.gravity, "potential": self.potential, "constraints": self.constraints}
+        options |= {"damping": dict(self.damping), "name": self.name}
+        return (_rebuild, (self.bodies, self.joints + self.closures, options))
 
     def __repr__(self) -> str:
         lines = [
             f"MultibodySystem {self.name!r}: {len(self.bodies)} bodies, {self.n} coordinates, {self.m} constraints, "
-            f"{self.nd} degrees of freedom, {self.nu} inputs"
+            f"{self.nd} joint coordinates, {self.nu} inputs"
         ]
         for b, j in zip(self.bodies, self.joints, strict=True):
             lines.append(f"  {j.parent} --{j.kind}--> {b.name}  mass {b.mass:g}  ({', '.join(j.coordinates)})")
+        lines += [f"  {j.parent} --{j.kind}--> {j.child}  closes a loop" for j in self.closures]
         return "\n".join(lines)
 
 
-def _rebuild(bodies: Any, joints: Any, gravity: Any, potential: Any, name: str) -> MultibodySystem:
-    return MultibodySystem(bodies, joints, gravity=gravity, potential=potential, name=name)
+def _rebuild(bodies: Any, joints: Any, options: dict[str, Any]) -> MultibodySystem:
+    return MultibodySystem(bodies, joints, **options)
+
+
+def _span(names: Sequence[str], links: Sequence[Joint]) -> tuple[dict[str, Joint], tuple[Joint, ...]]:
+    """The joint above every body that hangs on one, and the joints that close loops."""
+    above: dict[str, Joint] = {}
+    closing: list[Joint] = []
+    for j in links:
+        for end in (j.parent, j.child):
+            if end not in names and not (end == GROUND and end == j.parent):
+                raise ModelError(f"joint '{j.name}': unknown body '{end}'{nearest(end, names)}", culprit=j.name)
+        root = j.parent
+        while root in above and root != j.child:
+            root = above[root].parent
+        if j.child not in above and root != j.child:
+            above[j.child] = j
+        elif j.kind == "free":
+            raise ModelError(f"joint '{j.name}': body '{j.child}' is not free, a joint holds it", culprit=j.name)
+        elif j.parent == j.child:
+            raise ModelError(f"joint '{j.name}' joins body '{j.child}' to itself", culprit=j.name)
+        else:
+            closing.append(j)
+    return above, tuple(closing)
+
+
+def _damping(joints: Sequence[Joint], given: Mapping[str, float]) -> dict[str, float]:
+    """Checked coefficients by coordinate, those of balls and free bodies by joint."""
+    known = [c for j in joints for c in j.coordinates[: j.slides if j.turns == 3 else None]]
+    known += [j.name for j in joints if j.turns == 3]
+    out: dict[str, float] = {}
+    for key, value in given.items():
+        if key not in known:
+            raise ModelError(f"damping: unknown name {key!r}; known are {', '.join(known)}", culprit=str(key))
+        number = float(value)
+        if not np.isfinite(number) or number < 0:
+            raise ModelError(f"damping of '{key}' must be a number >= 0, not {value!r}", culprit=str(key))
+        out[key] = number
+    return out
