@@ -482,3 +482,74 @@ def test_wrong_arguments(options, error, text):
 def test_collocation_says_what_it_cannot():
     with pytest.raises(ModelError, match="constraints"):
         da.dmoc(four_bar(), steps=4, time=1.0, method="hamiltonian")
+
+
+# ---- replay and refinement
+
+
+def acrobot():
+    """Two links with a motor at the elbow only."""
+    second = da.tx(1.0, da.rz("b", da.tx(0.5, name="second", **ROD)))
+    frames = [da.rz("a", da.tx(0.5, name="first", **ROD), second)]
+    return da.Model(frames, [da.Gravity((0, -9.81, 0)), da.ConfigForce("b", "elbow")])
+
+
+def test_every_plan_is_replayed_and_says_so(reference):
+    assert reference.replay_error < 0.01
+    assert reference.defect < 0.01
+    assert "replayed with 8 times as many steps: error" in reference.message
+    with pytest.warns(da.AccuracyWarning, match="not a motion"):
+        coarse = swing_up(16)
+    assert coarse.success
+    assert coarse.replay_error > 0.03
+    assert "refine='auto'" in coarse.message
+    errors = []
+    for steps in (64, 128, 256):
+        plan = swing_up(steps, guess=reference)
+        errors.append([plan.replay_error, plan.defect])
+        off = plan.replay(8).q[::8] - plan.q
+        assert 0 < np.abs(off).max() < 0.2
+    assert np.log2(np.divide(errors[1], errors[2])) == pytest.approx(2.0, abs=0.2)
+    failed = swing_up(16, options={"ipopt.max_iter": 1})
+    assert failed.replay_error is None
+    assert failed.defect is None
+
+
+def test_replay_follows_constraints_and_kinematic_variables():
+    winch = da.Model(
+        [da.tx("x", da.tz("z", name="load", mass=1.0)), da.tz(2.0, name="hook")],
+        [da.Gravity(), da.Distance("hook", "load", da.Kinematic("string"))],
+    )
+    ends = {"start": {"q": [0, 0.5, 1.5], "v": [0, 0, 0]}, "goal": {"q": [0, 1.0, 1.0], "v": [0, 0, 0]}}
+    plan = da.dmoc(winch, steps=40, time=1.0, effort={"string": 1.0}, **ends)
+    assert plan.success
+    assert plan.replay_error < 0.03
+    again = plan.replay(4)
+    assert again.q.shape == (161, 3)
+    assert np.abs(again.q[::4, 2] - plan.q[:, 2]).max() < 1e-12
+    assert again.constraint_violation().max() < 1e-9
+
+
+def test_turn_per_step_is_limited():
+    ends = {"start": {"q": [0.0], "v": [0.0]}, "goal": {"q": [3.0], "v": [0.0]}, "steps": 10, "time": 1.0}
+    disk = da.Model([da.rz("disk", inertia=(1, 1, 2), mass=1.0)], [da.ConfigForce("disk", "torque")])
+    for solver in ("ipopt", "fatrop"):
+        plan = da.dmoc(disk, turn=0.35, solver=solver, **ends)
+        assert plan.success
+        assert np.abs(np.diff(plan.q[:, 0])).max() < 0.35 + 1e-6
+    assert np.abs(np.diff(da.dmoc(disk, **ends).q[:, 0])).max() > 0.4
+    with pytest.raises(ValueError, match="turn must be"):
+        da.dmoc(disk, turn=-1.0, **ends)
+    with pytest.raises(ValueError, match="refine must be"):
+        da.dmoc(disk, refine="yes", **ends)
+
+
+def test_acrobot_is_refined_until_its_plan_is_a_motion():
+    problem = {"start": DOWN, "goal": UP, "time": 3.0, "effort": 1.0}
+    plan = da.dmoc(acrobot(), steps=30, refine="auto", **problem)
+    assert plan.success
+    assert plan.defect <= 0.03
+    assert np.abs(np.diff(plan.q, axis=0)).max() < 0.6
+    sizes = [row[0] for row in plan.refinements]
+    assert sizes == [30 * 2**k for k in range(len(sizes))]
+    assert len(plan.u) == sizes[-1]

@@ -190,7 +190,7 @@ def test_effect_of_joint_forces_on_the_degrees_of_freedom(kind):
 
 
 def test_wrong_systems_are_refused_with_the_culprit():
-    a, b = RigidBody("a", 1.0, (1, 1, 1)), RigidBody("b", 1.0, (1, 1, 1))
+    a = RigidBody("a", 1.0, (1, 1, 1))
     with pytest.raises(ModelError, match="is not free"):
         MultibodySystem([a], [Joint("R", "ground", "a"), Joint("free", "ground", "a", name="x")])
     with pytest.raises(ModelError, match="to itself"):

@@ -101,8 +101,14 @@ def test_five_bar_approaches_dmoc_in_generalized_coordinates(moves):
         return da.tx(float(offset[0]), da.ty(float(offset[1]), *children))
 
     tip = np.array(s.closures[0].point)
-    left = at(joint["l1"], link("l1", at(joint["l2"] - joint["l1"], link("l2", at(tip - joint["l2"], da.tx(0.0, name="left tip"))))))
-    right = at(joint["r1"], link("r1", at(joint["r2"] - joint["r1"], link("r2", at(tip - joint["r2"], da.tx(0.0, name="right tip"))))))
+    left = at(
+        joint["l1"],
+        link("l1", at(joint["l2"] - joint["l1"], link("l2", at(tip - joint["l2"], da.tx(0.0, name="left tip"))))),
+    )
+    right = at(
+        joint["r1"],
+        link("r1", at(joint["r2"] - joint["r1"], link("r2", at(tip - joint["r2"], da.tx(0.0, name="right tip"))))),
+    )
     model = da.Model(
         [left, right],
         [
@@ -163,7 +169,10 @@ def test_a_constraint_of_the_user_closes_a_loop():
     crank, coupler = rod("crank", (0, 0, 0), (0.5, 0, 0)), rod("coupler", (0.5, 0, 0), (1.5, 0, 0))
     s = MultibodySystem(
         [crank, coupler],
-        [Joint("R", "ground", "crank", axis=Z), Joint("R", "crank", "coupler", point=(0.5, 0, 0), axis=Z, actuated=False)],
+        [
+            Joint("R", "ground", "crank", axis=Z),
+            Joint("R", "crank", "coupler", point=(0.5, 0, 0), axis=Z, actuated=False),
+        ],
         constraints=lambda view: view.position("coupler", (0.5, 0, 0))[1],
     )
     found = optimize(s, steps=30, time=1.0, start={"crank": 0.3}, goal={"crank": 1.2})

@@ -1,4 +1,4 @@
-"""What is said of a plan whose steps are too long, and the rule by which a mesh is refined."""
+"""Whether a plan is a motion: its inputs on a finer mesh, what is said of them, and the rule by which a mesh is refined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..errors import AccuracyWarning
+import numpy as np
+
+from ..errors import AccuracyWarning, ConvergenceError
+from ..integrate import MidpointVI, Trajectory
+from ..mechanics import kinetic_energy
+from ..model.model import Model
+from .result import Plan
 
 ENOUGH = 0.03  # replay error and defect of a plan that is a motion
 LEVELS = 4
@@ -23,7 +29,9 @@ def judge(plan: Any) -> Any:
     """The plan with the result of its replay in its message; warns where the plan is not a motion."""
     if plan.replay_error is None:
         return plan
-    said = f"; replayed with 8 times as many steps: error {plan.replay_error:.2g}, defect of its steps {plan.defect:.2g}"
+    said = (
+        f"; replayed with 8 times as many steps: error {plan.replay_error:.2g}, defect of its steps {plan.defect:.2g}"
+    )
     if not accurate(plan) and plan.success:
         said += ": not a motion of the system, take more steps or refine='auto'"
         warnings.warn(AccuracyWarning(f"plan{said[1:]}"), stacklevel=3)
@@ -49,3 +57,70 @@ def refined(solve: Callable[[int, float, Any], Any], steps: int, turn: float | N
             break
         plan = plan if plan.success else None
     return found if plan is None else plan, tuple(listed)
+
+
+# ---- the replay of a plan in generalized coordinates
+
+
+def replay(plan: Plan, substeps: int = 8) -> Trajectory:
+    """The motion from the start of a `Plan` under its inputs, with so many midpoint steps for each of the plan's.
+
+    Kinematic variables follow straight lines within a step of the plan.
+    """
+    vi = _finer(plan, substeps)
+    start = vi.state(q=plan.q[0], p=plan.p[0])
+    return vi.simulate(start, steps=len(plan.u) * substeps, u=_held(plan, substeps), kinematic=_lines(plan, substeps))
+
+
+def measure(plan: Plan, substeps: int = 8) -> tuple[float, float]:
+    """Replay error and defect of a `Plan`; infinite where a finer step has no solution.
+
+    The error is the largest distance from the plan relative to how far the plan goes from its start, the defect the sum
+    over the steps of the error in velocity at the end of a step that is redone from its own node, relative to the
+    largest speed; distances and speeds in the norm of the mass matrix, of the dynamic variables.
+    """
+    model = plan.model
+    try:
+        again = replay(plan, substeps).q[::substeps]
+        reach = float(_size(model, plan.q, model.difference(np.broadcast_to(plan.q[0], plan.q.shape), plan.q)).max())
+        off = float(_size(model, plan.q, model.difference(plan.q, again)).max())
+        error = off / reach if reach > 1e-9 else float(off > 1e-6) * np.inf
+    except ConvergenceError:
+        error = np.inf
+    v = plan.trajectory.v
+    fastest = float(_size(model, plan.q, v).max())
+    if not fastest > 0:
+        return error, 0.0
+    vi, u, rho = _finer(plan, substeps), _held(plan, substeps), _lines(plan, substeps)
+    ends = np.empty_like(v[1:])
+    try:
+        for n in range(len(plan.u)):
+            part = slice(n * substeps, (n + 1) * substeps)
+            start = vi.state(q=plan.q[n], p=plan.p[n])
+            ends[n] = vi.simulate(start, steps=substeps, u=u[part], kinematic=rho[part]).v[-1]
+    except ConvergenceError:
+        return error, np.inf
+    return error, float(_size(model, plan.q[1:], ends - v[1:]).sum()) / fastest
+
+
+def _finer(plan: Plan, substeps: int) -> MidpointVI:
+    return MidpointVI(plan.model, plan.time / (len(plan.u) * substeps), alpha=plan.alpha, forcing=plan.forcing)
+
+
+def _held(plan: Plan, substeps: int) -> np.ndarray:
+    """Inputs of all finer steps."""
+    return np.repeat(plan.u, substeps, axis=0)
+
+
+def _lines(plan: Plan, substeps: int) -> np.ndarray:
+    """Kinematic values at the ends of all finer steps."""
+    rho = plan.q[:, plan.model.nd :]
+    part = np.arange(1, substeps + 1)[None, :, None] / substeps
+    return (rho[:-1, None] + part * np.diff(rho, axis=0)[:, None]).reshape(len(plan.u) * substeps, rho.shape[1])
+
+
+def _size(model: Model, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Length (T,) of tangent vectors x (T, nv) of the dynamic variables in the norm of the mass matrix."""
+    moving = x.copy()
+    moving[:, model.nv - model.nk :] = 0.0
+    return np.sqrt(2 * np.maximum(kinetic_energy(model, q, moving), 0.0))

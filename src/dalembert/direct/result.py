@@ -20,6 +20,12 @@ class Plan:
     `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd), `u` (N, nu), `lam` (N, nc) as in `Trajectory`; `v` (N+1, nd) only for
     the velocity method. `costate` (rows,) holds the solver's multipliers of all equations, `violation` the largest one
     of an equation or bound. `status`: "solved", "acceptable", "infeasible", "iteration_limit", "failed".
+
+    A plan must be a motion: its inputs are replayed with eight steps for each of its own. `replay_error` is the largest
+    distance between the two relative to how far the motion goes, `defect` the sum over the steps of the error in
+    velocity that one step makes, relative to the largest speed (both in the norm of the mass matrix; None where the
+    search failed). Above 0.03 the message says so, with an `AccuracyWarning`. `refinements` lists (steps, objective,
+    replay error, defect) of every mesh that `refine="auto"` took.
     """
 
     model: Model
@@ -42,6 +48,9 @@ class Plan:
     forcing: str = "split"
     v: Array | None = None
     costate: Array = field(default_factory=lambda: np.zeros(0))
+    replay_error: float | None = None
+    defect: float | None = None
+    refinements: tuple[tuple[int, float, float | None, float | None], ...] = ()
 
     @property
     def success(self) -> bool:
@@ -71,6 +80,12 @@ class Plan:
             iterations=np.zeros(len(self.u), dtype=np.int64),
             scheme=Scheme(2, self.alpha, self.forcing, even) if self.method == "dmoc" else None,
         )
+
+    def replay(self, substeps: int = 8) -> Any:
+        """The `Trajectory` that the inputs cause from the same start, with so many steps for each of the plan's."""
+        from .replay import replay
+
+        return replay(self, substeps)
 
     def integrator(self) -> Any:
         """The `MidpointVI` whose steps the motion satisfies (method "dmoc")."""

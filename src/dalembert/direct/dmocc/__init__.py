@@ -6,6 +6,7 @@ from .motion import Motion, assemble, condition_numbers, configuration, coordina
 from .optimize import Solution, optimize, problem_size
 from .simulate import simulate
 from .system import Joint, MultibodySystem, RigidBody
+from .to_model import to_model
 from .view import View
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "optimize",
     "problem_size",
     "simulate",
+    "to_model",
 ]

@@ -1,15 +1,19 @@
-"""From a `Model` (tree of frames with masses) to rigid bodies and joints S, C, R, P, E or free."""
+"""From a `Model` (tree of frames with masses) to rigid bodies and joints, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...arrays import matrix
 from ...errors import ModelError
-from ...model import ConfigForce, Frame, Gravity, Kinematic, LinearSpring, Model
+from ...model import ConfigForce, Damping, Element, Frame, Gravity, Kinematic, Model
+from ...symbolic import Symbolic
+from .kernels import kernels
 from .system import GROUND, Joint, MultibodySystem, RigidBody
 
 
@@ -70,31 +74,107 @@ def _groups(model: Model) -> tuple[list[_Group], list[int], list[np.ndarray]]:
     return groups, member, local
 
 
-@dataclass(frozen=True)
-class _Springs:
-    """Potential of linear springs between points of bodies (body None: fixed in the world)."""
+class _OnBodies(Symbolic):
+    """What the definitions of a model's elements see of a multibody system: its joint coordinates, frames on its bodies."""
 
-    springs: tuple[tuple[Any, ...], ...]
+    def __init__(self, model: Model, view: Any, frames: Mapping[int, tuple[Any, ...]]) -> None:
+        super().__init__(model)
+        self._view, self._frames = view, frames
+
+    def variable(self, name: str) -> Any:
+        """A joint coordinate."""
+        if name not in self._view.system.coordinates:
+            raise ModelError(f"'{name}' is no joint coordinate of the multibody system", culprit=name)
+        return self._view[name]
+
+    def position(self, frame: str | int) -> Any:
+        """World position (3) of a frame's origin."""
+        body, point, _ = self._frames[self._placed(frame)]
+        return self.ca.SX(self.ca.DM(point)) if body is None else self._view.position(body, point)
+
+    def rotation(self, frame: str | int) -> Any:
+        """World rotation (3, 3) of a frame."""
+        body, _, turn = self._frames[self._placed(frame)]
+        fixed = self.ca.DM(np.array(turn))
+        return self.ca.SX(fixed) if body is None else self._view.rotation(body) @ fixed
+
+    def centre_of_mass(self, frame: str | int) -> Any:
+        """World position of the centre of mass that a frame carries, 3 (m)."""
+        entry = self.model.frame_entries[self._index(frame)]
+        com = entry.frame.com if entry.frame is not None else (0.0, 0.0, 0.0)
+        return self.position(frame) + self.rotation(frame) @ self.ca.DM(list(com))
+
+    def _index(self, frame: str | int) -> int:
+        return self.model.frame_index(frame) if isinstance(frame, str) else frame
+
+    def _placed(self, frame: str | int) -> int:
+        i = self._index(frame)
+        if i not in self._frames:
+            raise ModelError(f"{self.model.frame_entries[i].frame} moves on a massless frame, which is no body")
+        return i
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """The potentials, or the constraints, of a model as a function of a `View`."""
+
+    model: Model
+    family: str
+    chosen: tuple[int, ...]
 
     def __call__(self, view: Any) -> Any:
-        import casadi as ca
+        s = _OnBodies(self.model, view, _places(self.model))
+        found = []
+        for i in self.chosen:
+            e = self.model.elements[i]
+            try:
+                found.append(e.symbolic(s))
+            except ModelError as error:
+                raise ModelError(f"{e.label}: {error.reason}", culprit=error.culprit) from None
+        return s.ca.vertcat(*found) if self.family == "constraints" else sum(found)
 
-        total = 0.0
-        for b1, x1, b2, x2, stiffness, rest in self.springs:
-            p1, p2 = (ca.DM(x) if b is None else view.position(b, x) for b, x in ((b1, x1), (b2, x2)))
-            stretch = ca.norm_2(p1 - p2) - rest if rest else None
-            energy = ca.dot(p1 - p2, p1 - p2) if stretch is None else stretch**2
-            total = total + 0.5 * stiffness * energy
-        return total
+
+def _chosen(model: Model, family: str) -> _Elements | None:
+    """All elements of a family, except the gravity that acts on everything."""
+    indices = tuple(i for i, e in enumerate(model.elements) if family == e.FAMILY and not _overall(model, e))
+    return _Elements(model, family, indices) if indices else None
+
+
+def _overall(model: Model, e: Element) -> bool:
+    """Whether an element is gravity on all masses."""
+    if not isinstance(e, Gravity):
+        return False
+    heavy = {f.frame.name for f in model.frame_entries[1:] if f.frame is not None and f.frame.mass > 0}
+    return e.masses is None or heavy == set(e.masses)
+
+
+@lru_cache(maxsize=32)
+def _places(model: Model) -> dict[int, tuple[Any, ...]]:
+    """Frame -> body that carries it (None: the world), point from its centre of mass, rotation in its axes."""
+    groups, member, local = _groups(model)
+    names: dict[int, str] = {0: GROUND}
+    out: dict[int, tuple[Any, ...]] = {}
+    for g, group in enumerate(groups):
+        if g and group.heavy:
+            names[g] = _body_name(group, names)
+    for i, (g, pose) in enumerate(zip(member, local, strict=True)):
+        if g == 0:
+            out[i] = (None, pose[:3, 3], pose[:3, :3])
+        elif g in names:
+            out[i] = (names[g], pose[:3, 3] - groups[g].lump()[1], pose[:3, :3])
+    return out
 
 
 def from_model(model: Model) -> MultibodySystem:
     """Rigid bodies and joints of a Model; `ModelError` with the reason where that is not possible.
 
-    Frames that move as one become a body; the motions between two bodies must form a joint S (three turns through one
-    point), C, R, P, E or free. Coordinates of C, R, P, E keep the names and values of the model's variables and their
-    inputs are named after them; S and free joints use rotation vectors, see `model_configuration`. Supported elements:
-    `Gravity`, `LinearSpring`, `ConfigForce` on a kept variable.
+    Frames that move as one become a body; the motions between two bodies must form a joint R, P, C, S (three turns
+    through one point), E, U (two perpendicular turns through one point), H (screw) or free. Coordinates of all but S
+    and free keep the names and values of the model's variables and their inputs are named after them; S and free
+    joints use rotation vectors, see `model_configuration`. Constraints of the model close loops, as `constraints`.
+
+    All potentials and constraints of frames and kept variables are understood, of the forces `ConfigForce` and `Damping`
+    on kept variables.
 
     >>> from dalembert import ConfigForce, Gravity, Model, rz, tx
     >>> arm = Model([rz("a", tx(0.5, mass=(1, 0, 0.1, 0.1)), tx(1.0, rz("b", tx(0.5, mass=(1, 0, 0.1, 0.1)))))],
@@ -102,7 +182,7 @@ def from_model(model: Model) -> MultibodySystem:
     >>> from_model(arm).coordinates
     ('a', 'b')
     """
-    groups, member, local = _groups(model)
+    groups, _, _ = _groups(model)
     forced = _forced(model)
     bodies: list[RigidBody] = []
     joints: list[Joint] = []
@@ -135,35 +215,38 @@ def from_model(model: Model) -> MultibodySystem:
         joints.append(_joint(name, names[up], [groups[i] for i in chain], centre, forced))
     if not bodies:
         raise ModelError("the model moves no mass", culprit=model.name)
-    left = set(forced) - {c for j in joints for c in j.coordinates}
+    kept = {c for j in joints if j.labels for c in j.coordinates}
+    left = set(forced) - kept
     if left:
         raise ModelError(
             f"ConfigForce on '{min(left)}': a force on an angle of a ball joint is not a torque about a fixed axis",
             culprit=min(left),
         )
-    gravity, springs = np.zeros(3), []
+    gravity = np.zeros(3)
+    damping: dict[str, float] = {}
     for e in model.elements:
-        if isinstance(e, Gravity):
-            heavy = [f.frame for f in model.frame_entries[1:] if f.frame is not None and f.frame.mass > 0]
-            if e.masses is not None and {f.name for f in heavy} != set(e.masses):
-                raise ModelError("Gravity on some of the masses cannot be converted", culprit=e.label)
-            gravity = gravity + np.array(e.acceleration)
-        elif isinstance(e, LinearSpring):
-            ends = []
-            for f in (e.frame1, e.frame2):
-                i = model.frame_index(f)
-                ends += _fixed_point(groups, member[i], local[i][:3, 3], names, e.label)
-            springs.append((*ends, e.stiffness, e.rest_length))
-        elif not isinstance(e, ConfigForce):
-            why = "constraints close loops, DMOCC works on trees" if e.size else "not supported by DMOCC"
-            raise ModelError(f"{e.label}: {why}; use dmoc", culprit=e.label)
-    return MultibodySystem(
+        if _overall(model, e):
+            gravity = gravity + np.array(e.acceleration)  # type: ignore[attr-defined]
+        elif isinstance(e, Damping):
+            for v in model.dynamic:
+                c = e.coefficient(v)
+                if c and v not in kept:
+                    raise ModelError(f"{e.label}: '{v}' is an angle of a ball joint or a free body", culprit=v)
+                if c:
+                    damping[v] = damping.get(v, 0.0) + c
+        elif e.FAMILY == "forces" and not isinstance(e, ConfigForce):
+            raise ModelError(f"{e.label}: not supported by DMOCC; use dmoc", culprit=e.label)
+    system = MultibodySystem(
         bodies,
         joints,
         gravity=gravity.tolist(),
-        potential=_Springs(tuple(springs)) if springs else None,
+        potential=_chosen(model, "potentials"),
+        constraints=_chosen(model, "constraints"),
+        damping=damping,
         name=model.name,
     )
+    kernels(system)  # raises where an element cannot be evaluated
+    return system
 
 
 def model_configuration(model: Model, q: object) -> np.ndarray:
@@ -174,9 +257,7 @@ def model_configuration(model: Model, q: object) -> np.ndarray:
     >>> model_configuration(arm, [np.pi / 2])[:3].round(12).tolist()
     [0.0, 0.5, 0.0]
     """
-    values = np.asarray(q, dtype=float)
-    if values.shape != (model.nq,) or not np.isfinite(values).all():
-        raise ValueError(f"q must be {model.nq} finite numbers, got shape {values.shape}")
+    values = matrix(q, (model.nq,), "q")
     system = from_model(model)
     groups, _, _ = _groups(model)
     poses: list[np.ndarray] = []
@@ -216,14 +297,6 @@ def _forced(model: Model) -> dict[str, str]:
     return out
 
 
-def _fixed_point(groups: list[_Group], g: int, x: np.ndarray, names: dict[int, str], label: str) -> list[Any]:
-    if g == 0:
-        return [None, tuple(x)]
-    if g not in names:
-        raise ModelError(f"{label}: its frame moves on a massless frame, which is no body", culprit=label)
-    return [names[g], tuple(x - groups[g].lump()[1])]
-
-
 def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, forced: dict[str, str]) -> Joint:
     """The joint that a chain of elementary motions forms; axes and points in world coordinates at q = 0."""
     turns: list[tuple[str, Any, Any]] = []
@@ -235,8 +308,8 @@ def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, 
         assert frame.variable is not None
         if isinstance(frame.value, Kinematic):
             raise ModelError(f"{frame.label}: DMOCC has no kinematic variables; use dmoc", culprit=frame.variable)
-        if frame.pitch:
-            raise ModelError(f"{frame.label}: a screw joint is not among S, C, R, P, E", culprit=frame.variable)
+        if frame.pitch and len(chain) > 1:
+            raise ModelError(f"{frame.label}: a screw next to other motions forms no joint", culprit=frame.variable)
         axis = group.pose[:3, "xyz".index(frame.transform[1])]
         (turns if frame.transform[0] == "r" else slides).append((frame.variable, axis, group.pose[:3, 3]))
         order += frame.transform[0]
@@ -251,14 +324,16 @@ def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, 
         flags = tuple(c in forced for c in labels) if labels else False
         return Joint(kind, parent, name, actuated=flags, labels=tuple(labels), **options)
 
+    def meet() -> tuple[np.ndarray, float]:
+        """The point nearest to the axes of all turns, and how far they miss it."""
+        across = [np.eye(3) - np.outer(a, a) for _, a, _ in turns]
+        sides = np.concatenate([c @ x for c, (_, _, x) in zip(across, turns, strict=True)])
+        point = np.linalg.lstsq(np.vstack(across), sides, rcond=None)[0]
+        return point, max(float(np.linalg.norm(np.cross(a, x - point))) for _, a, x in turns)
+
     if len(turns) == 3:
         axes = np.column_stack([a for _, a, _ in turns])
-        point = np.linalg.lstsq(
-            np.vstack([np.eye(3) - np.outer(a, a) for _, a, _ in turns]),
-            np.concatenate([(np.eye(3) - np.outer(a, a)) @ x for _, a, x in turns]),
-            rcond=None,
-        )[0]
-        gap = max(float(np.linalg.norm(np.cross(a, x - point))) for _, a, x in turns)
+        point, gap = meet()
         if abs(np.linalg.det(axes)) < 1e-9 or gap > 1e-9:
             raise fail("three turns make a ball joint only if their axes are independent and meet in one point")
         if not slides:
@@ -267,10 +342,19 @@ def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, 
             if parent != GROUND:
                 raise fail(f"a body with six degrees of freedom must hang on the world, not on '{parent}'")
             return make("free", point=body)
-        raise fail("is none of S, C, R, P, E or free")
+        raise fail("is none of R, P, C, S, E, U, H or free")
+    if len(turns) == 2 and not slides:
+        (v1, first, _), (v2, second, _) = turns
+        point, gap = meet()
+        if abs(first @ second) > 1e-9 or gap > 1e-9:
+            raise fail(
+                "two turns make a universal joint only if their axes are perpendicular and meet; it is none of R, S, U"
+            )
+        return make("U", [v1, v2], axis=first, inplane=second, point=point)
     if len(turns) == 1 and not slides:
         ((v, axis, x),) = turns
-        return make("R", [v], axis=axis, point=x)
+        pitch = chain[-1].frame.pitch  # type: ignore[union-attr]
+        return make("H", [v], axis=axis, point=x, pitch=pitch) if pitch else make("R", [v], axis=axis, point=x)
     if len(slides) == 1 and not turns:
         ((v, axis, x),) = slides
         return make("P", [v], axis=axis, point=x)
@@ -288,4 +372,4 @@ def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, 
         if np.cross(axis, a1) @ a2 < 0:
             w1, a1, w2 = w2, a2, w1
         return make("E", [w1, w2, v], axis=axis, point=x, inplane=a1)
-    raise fail("is none of S, C, R, P, E or free")
+    raise fail("is none of R, P, C, S, E, U, H or free")

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ...arrays import matrix, vector
+from ...arrays import Named, matrix, vector
 from ...errors import ModelError
 
 SX = Any  # casadi.SX; casadi is imported on use
@@ -44,12 +45,12 @@ class ConstrainedSystem:
 
     def __init__(
         self,
-        mass: Any,
+        mass: ArrayLike,
         constraints: Callable[[Any], Any] | None = None,
         *,
         coordinates: Sequence[str] = (),
         inputs: Sequence[str] = (),
-        reference: Any = None,
+        reference: ArrayLike | None = None,
         reparameterization: Callable[[Any, Any], Any] | None = None,
         nullspace: Callable[[Any], Any] | None = None,
         closures: Callable[[Any], Any] | None = None,
@@ -93,7 +94,7 @@ class ConstrainedSystem:
         """Number of constraints that the coordinates u fulfil."""
         return 0 if self.reparameterization is None else self.n - self.nd
 
-    def vector(self, value: Any, what: str = "u") -> np.ndarray:
+    def vector(self, value: Named | None, what: str = "u") -> np.ndarray:
         """Coordinates (nd,) from an array or from a dict by name (others zero)."""
         return vector(value, self.coordinates, what)
 
@@ -170,7 +171,8 @@ class General:
 
         if not self.reduced:
             return u
-        return self._column(self.system.reparameterization(u, ca.DM(self.system.reference)), self.n, "reparameterization")  # type: ignore[misc]
+        given: Any = self.system.reparameterization
+        return self._column(given(u, ca.DM(self.system.reference)), self.n, "reparameterization")
 
     @cached_property
     def advance(self) -> Callable[[SX, SX], SX] | None:
@@ -179,9 +181,10 @@ class General:
 
         if not self.reduced:
             return lambda du, q: q + du
+        given: Any = self.system.reparameterization
         trial = np.random.default_rng(1).normal(size=self.nd) * 0.3
         u, q = ca.SX.sym("u", self.nd), ca.SX.sym("q", self.n)
-        F = ca.Function("F", [u, q], [self._column(self.system.reparameterization(u, q), self.n, "F")])  # type: ignore[misc]
+        F = ca.Function("F", [u, q], [self._column(given(u, q), self.n, "reparameterization")])
         at = F(trial, self.system.reference)
         if np.abs((F(np.zeros(self.nd), at) - at).full()).max() > 1e-10:
             return None

@@ -12,7 +12,7 @@ what may move, and the constraints that are left for multipliers. The parameters
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Coordinates:
     """z = u. Sizes of z, of projected forces (`rank`), of the constraints that are left (`rows`, of which the first
     `tree` are no closures), of r (`nr`)."""
 
-    def __init__(self, mechanics: Any) -> None:
+    def __init__(self, mechanics: Multibody | General) -> None:
         self.mechanics, self.tree = mechanics, 0
         self.size, self.rank, self.rows, self.nr = mechanics.nd, mechanics.nd, mechanics.nc, 0
 
@@ -81,7 +81,7 @@ class Coordinates:
 class Referred(Coordinates):
     """z = u, but the rotation vectors of balls and free bodies refer to the rotations r (nref) of their node."""
 
-    def __init__(self, mechanics: Any) -> None:
+    def __init__(self, mechanics: Multibody | General) -> None:
         super().__init__(mechanics)
         self.nr = mechanics.nref
 
@@ -95,7 +95,7 @@ class Referred(Coordinates):
 class Directors(Coordinates):
     """z = q on the constraints; r (nd) are coordinates next to which turns are read."""
 
-    def __init__(self, mechanics: Any) -> None:
+    def __init__(self, mechanics: Multibody | General) -> None:
         super().__init__(mechanics)
         self.size, self.nr = mechanics.n, mechanics.nd
 
@@ -109,7 +109,7 @@ class Directors(Coordinates):
         return self.mechanics.coordinates(z, r)
 
     def retract(self, z: SX, d: SX) -> SX:
-        return self.mechanics.advance(d, z)
+        return self.mechanics.advance(d, z)  # type: ignore[misc]
 
     def tangent(self, z: SX, r: SX) -> SX:
         return self.mechanics.tangent(z)
@@ -118,7 +118,7 @@ class Directors(Coordinates):
 class Redundant(Directors):
     """z = q; all constraints are left."""
 
-    def __init__(self, mechanics: Any) -> None:
+    def __init__(self, mechanics: Multibody | General) -> None:
         super().__init__(mechanics)
         self.rank, self.rows, self.tree = mechanics.n, mechanics.m + mechanics.nc, mechanics.m
 
@@ -163,7 +163,7 @@ class Kernels:
     # ---- expressions of the scheme in a chart
 
     def momenta(
-        self, chart: Any, q0: SX, q1: SX, near: SX, tau: SX, h: SX, *, kinetic: bool = True
+        self, chart: Coordinates, q0: SX, q1: SX, near: SX, tau: SX, h: SX, *, kinetic: bool = True
     ) -> tuple[SX, SX]:
         """p_0- and p_1+ of a step without multipliers, projected (16): midpoint Lagrangian (7), forces (12).
 
@@ -176,7 +176,7 @@ class Kernels:
         minus = chart.project(q0, moving + pull, -0.5 * h * first)
         return minus, chart.project(q1, moving - pull, 0.5 * h * second)
 
-    def reaction(self, chart: Any, q: SX, near: SX, lam: SX) -> SX:
+    def reaction(self, chart: Coordinates, q: SX, near: SX, lam: SX) -> SX:
         """P'Dc'lam: the projected forces of the constraints that are left, (rank,)."""
         import casadi as ca
 
@@ -207,9 +207,7 @@ class Kernels:
     @cached_property
     def place_jacobian(self) -> Any:
         """u -> dq/du, (n, nd)."""
-        return self._function(
-            "place_jacobian", lambda u: self.coordinates.tangent(u, None), u=self.mechanics.nd
-        )
+        return self._function("place_jacobian", lambda u: self.coordinates.tangent(u, None), u=self.mechanics.nd)
 
     @cached_property
     def advance(self) -> Any:
@@ -292,8 +290,8 @@ class Kernels:
 
         return self._function("inertia", parts, q=m.n, near=m.nd)
 
-    @lru_cache(maxsize=None)  # noqa: B019  a chart lives as long as these kernels
-    def residual(self, chart: Any, kept: int) -> Any:
+    @cache  # noqa: B019  a chart lives as long as these kernels
+    def residual(self, chart: Coordinates, kept: int) -> Any:
         """(z0, z1, r, tau, h, w, L, mu, p) -> residual of a step (rank + kept,): p - p_0- - w Dc'L'mu, and -L c(z1).
 
         L (kept, nc) chooses independent rows of the closures (empty if all are kept); mu and c have `tree` + kept rows,
@@ -308,8 +306,8 @@ class Kernels:
 
         return self._function("residual", parts, **self._step_sizes(chart, kept))
 
-    @lru_cache(maxsize=None)  # noqa: B019
-    def slope(self, chart: Any, kept: int) -> Any:
+    @cache  # noqa: B019
+    def slope(self, chart: Coordinates, kept: int) -> Any:
         """Sparse matrix of Newton's method for `residual`: by the increment d of z1 -> retract(z1, d) at d = 0, and mu.
 
         No derivative of the reparameterization is needed, only the null space matrix. The product with the mass matrix
@@ -332,15 +330,18 @@ class Kernels:
                 factors = [chart.normal(q0), m.mass / h, tangent]
             return [*factors, ca.vertcat(ca.horzcat(rest, ca.jacobian(held, mu)), below)]
 
-        factors = self._function("factors", parts, dense=False, **self._step_sizes(chart, kept))
-        given = [ca.MX.sym(key, size) for key, size in self._step_sizes(chart, kept).items()]
+        sizes = self._step_sizes(chart, kept)
+        symbols = [ca.SX.sym(key, size) for key, size in sizes.items()]
+        outputs: Any = ca.cse(parts(*symbols))
+        factors = ca.Function("factors", symbols, outputs)
+        given = [ca.MX.sym(key, size) for key, size in sizes.items()]
         left, middle, right, rest = factors(*given)
         along, extra = left.T @ (middle @ right), chart.tree + kept
         return ca.Function("slope", given, [rest + ca.diagcat(along, ca.MX(extra, extra))])
 
     def _held(
         self,
-        chart: Any,
+        chart: Coordinates,
         kept: int,
         q0: SX,
         q1: SX,
@@ -361,13 +362,13 @@ class Kernels:
         minus, _ = self.momenta(chart, q0, q1, near, tau, h, kinetic=kinetic)
         return minus + w * self.reaction(chart, q0, near, choose.T @ mu), choose @ chart.left(q1, near)
 
-    def _step_sizes(self, chart: Any, kept: int) -> dict[str, int]:
+    def _step_sizes(self, chart: Coordinates, kept: int) -> dict[str, int]:
         sizes = {"z0": chart.size, "z1": chart.size, "r": chart.nr, "tau": self.mechanics.nu, "h": 1, "w": 1}
         choice = kept * self.mechanics.nc if kept < self.mechanics.nc else 0
         return sizes | {"L": choice, "mu": chart.tree + kept, "p": chart.rank}
 
-    @lru_cache(maxsize=None)  # noqa: B019
-    def arrival(self, chart: Any) -> Any:
+    @cache  # noqa: B019
+    def arrival(self, chart: Coordinates) -> Any:
         """(z0, z1, r, tau, h) -> p_1+ and the coordinates at z1 next to which turns are read from then on."""
 
         def parts(z0: SX, z1: SX, r: SX, tau: SX, h: SX) -> list[SX]:
@@ -379,13 +380,13 @@ class Kernels:
         sizes = {"z0": chart.size, "z1": chart.size, "r": chart.nr, "tau": self.mechanics.nu, "h": 1}
         return self._function("arrival", parts, **sizes)
 
-    @lru_cache(maxsize=None)  # noqa: B019
-    def retract(self, chart: Any) -> Any:
+    @cache  # noqa: B019
+    def retract(self, chart: Coordinates) -> Any:
         """(z, d) -> z."""
         return self._function("retract", chart.retract, z=chart.size, d=chart.rank)
 
-    @lru_cache(maxsize=None)  # noqa: B019
-    def step(self, chart: Any, kept: int, iterations: int, renew: bool) -> Any:
+    @cache  # noqa: B019
+    def step(self, chart: Coordinates, kept: int, iterations: int, renew: bool) -> Any:
         """(state, tau, h, w, L) -> state and residual after a fixed number of Newton iterations, with one matrix or
         with a new one each time.
 
@@ -413,8 +414,8 @@ class Kernels:
         off = residual(z, z1, r, tau, h, w, L, mu, p)
         return ca.Function("step", [state, *given], [ca.vertcat(z1, plus, mu, near, moved, d1, d2), off])
 
-    @lru_cache(maxsize=None)  # noqa: B019
-    def block(self, chart: Any, kept: int, iterations: int, length: int, runs: int) -> Any:
+    @cache  # noqa: B019
+    def block(self, chart: Coordinates, kept: int, iterations: int, length: int, runs: int) -> Any:
         """`runs` times `length` steps in a row; arguments as columns, run after run; states (S, runs) to begin with."""
         step = self.step(chart, kept, iterations, iterations > 3).mapaccum(length)
         return step if runs == 1 else step.map(runs)
@@ -433,14 +434,14 @@ class Kernels:
 
         return self._function(name, both, **sizes)
 
-    def _function(self, name: str, function: Any, dense: bool = True, **sizes: int) -> Any:
-        """A CasADi function of named columns; shared terms are computed once."""
+    def _function(self, name: str, function: Any, **sizes: int) -> Any:
+        """A CasADi function of named columns with dense results; shared terms are computed once."""
         import casadi as ca
 
         symbols = [ca.SX.sym(key, size) for key, size in sizes.items()]
         value = function(*symbols)
         outputs = ca.cse([ca.SX(x) for x in (value if isinstance(value, list) else [value])])
-        return ca.Function(name, symbols, [ca.densify(x) if dense else x for x in outputs])
+        return ca.Function(name, symbols, [ca.densify(x) for x in outputs])
 
 
 @lru_cache(maxsize=32)
@@ -466,21 +467,21 @@ def over(function: Any, *rows: np.ndarray) -> list[np.ndarray]:
     return [x.reshape(count, j, i).transpose(0, 2, 1) for x, (i, j) in zip(out, shapes, strict=True)]
 
 
-def bound(function: Any, given: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> Callable[[], None]:
+def bound(function: Any, given: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> Callable[[], bool]:
     """A compiled function that reads and writes these arrays (as CasADi stores: column after column) when called.
 
-    Numbers take no detour through CasADi's matrices, whose conversion costs more than most of these functions.
+    Numbers take no detour through CasADi's matrices, whose conversion costs more than most of these functions. The call
+    returns whether all went well: a singular matrix ends it early.
     """
     buffer, evaluate = function.buffer()
     for i, array in enumerate(given):
-        buffer.set_arg(i, memoryview(array))
+        buffer.set_arg(i, memoryview(array))  # type: ignore[arg-type]
     for i, array in enumerate(found):
-        buffer.set_res(i, memoryview(array))
-    kept = (buffer, given, found)
+        buffer.set_res(i, memoryview(array))  # type: ignore[arg-type]
+    kept = (buffer, given, found)  # they must live as long as the function
 
-    def call() -> None:
+    def call() -> bool:
         evaluate()
-        if buffer.ret():
-            raise RuntimeError(f"{function.name()} failed at {kept[1]}")
+        return not kept[0].ret()
 
     return call

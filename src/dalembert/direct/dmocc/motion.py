@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ...arrays import matrix
+from ...arrays import Named, matrix
 from ...errors import ConvergenceError
 from ...text import Brief
 from .kernels import System, dense, flat, kernels, over
 from .multibody import slide_axes
 from .system import MultibodySystem
+
+if TYPE_CHECKING:
+    from ...integrate import Trajectory
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +64,26 @@ class Motion(Brief):
             raise KeyError(f"{body!r}; bodies are {known}" if known else f"{body!r}; the system has no bodies")
         return 12 * int(index[body])
 
-    def position(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
+    @property
+    def trajectory(self) -> Trajectory:
+        """The same as a `Trajectory` of `to_model(system)`: figures, films, files, quality."""
+        from .to_model import trajectory
+
+        return trajectory(self)
+
+    def plot(self, *names: str, **options: Any) -> Any:
+        """Figure of the motion (matplotlib): variables by name, energy, constraint violation. See `da.plot_trajectory`."""
+        return self.trajectory.plot(*names, **options)
+
+    def view(self, *others: Any, **options: Any) -> Any:
+        """Browser page that plays the motion; see `da.view`."""
+        return self.trajectory.view(*(getattr(o, "trajectory", o) for o in others), **options)
+
+    def save(self, path: str | Path) -> None:
+        """Write the trajectory, .npz (with the model's description) or .csv."""
+        self.trajectory.save(path)
+
+    def position(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
         """World positions (N+1, 3) of a point fixed in a body (body axes, from its centre of mass)."""
         i = self._body(body)
         directors = self.q[:, i + 3 : i + 12].reshape(-1, 3, 3)
@@ -147,9 +171,7 @@ def velocities(system: System, q: np.ndarray, u: np.ndarray, p: np.ndarray) -> n
     return (P @ rates)[:, :, 0]
 
 
-def node_velocities(
-    system: System, t: np.ndarray, q: np.ndarray, u: np.ndarray, tau: np.ndarray
-) -> np.ndarray:
+def node_velocities(system: System, t: np.ndarray, q: np.ndarray, u: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """Velocities (N+1, n) at the nodes of a discrete motion: those of p_0- at the first, of p_n+ at the others."""
     if len(t) == 1:
         return np.zeros_like(q)
@@ -163,7 +185,7 @@ def momenta(system: System, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     return (P.transpose(0, 2, 1) @ (v @ system.mass_matrix)[:, :, None])[:, :, 0]
 
 
-def coordinates(system: System, q: Any, *, near: Any = None) -> np.ndarray:
+def coordinates(system: System, q: ArrayLike, *, near: ArrayLike | None = None) -> np.ndarray:
     """Joint coordinates (nd,) or (T, nd) of configurations q (n,) or (T, n): the inverse of `configuration`.
 
     Turns are followed continuously in time, starting next to `near` (nd,) when given.
@@ -266,7 +288,7 @@ def _solved_coordinates(system: System, q: np.ndarray, near: np.ndarray) -> np.n
     return out
 
 
-def configuration(system: System, u: Any = None) -> np.ndarray:
+def configuration(system: System, u: Named | None = None) -> np.ndarray:
     """Configuration q (n,) of joint coordinates u (nd,), an array or a dict by name (others zero).
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
@@ -278,7 +300,7 @@ def configuration(system: System, u: Any = None) -> np.ndarray:
     return flat(kernels(system).place(system.vector(u)))
 
 
-def assemble(system: System, u: Any = None, *, fixed: Sequence[str] | None = None) -> np.ndarray:
+def assemble(system: System, u: Named | None = None, *, fixed: Sequence[str] | None = None) -> np.ndarray:
     """Coordinates (nd,) that close the loops, near u (an array, or a dict by name, others zero).
 
     `fixed` coordinates keep their value; by default those that a dict names. Raises `ConvergenceError` where the loops
@@ -320,7 +342,7 @@ def assemble(system: System, u: Any = None, *, fixed: Sequence[str] | None = Non
     )
 
 
-def condition_numbers(system: System, h: float, u: Any = None) -> tuple[float, float]:
+def condition_numbers(system: System, h: float, u: Named | None = None) -> tuple[float, float]:
     """Condition numbers of the Newton matrices of one step of size h from rest at u: reduced (13), multipliers (10).
 
     The first does not depend on h, the second grows as 1/h^3.

@@ -61,7 +61,7 @@ def expm(theta: SX) -> SX:
     return ca.SX.eye(3) + a * k_ + b * (k_ @ k_)
 
 
-def turn(angle: SX, axis: Any) -> SX:
+def turn(angle: SX, axis: SX) -> SX:
     """Rotation by an angle about a unit axis: no square root needed."""
     import casadi as ca
 
@@ -122,7 +122,7 @@ def slide_axes(joint: Joint, triad: np.ndarray) -> np.ndarray:
     return triad[:, :2] if joint.kind == "E" else triad[:, 2:] if joint.slides == 1 else np.zeros((3, 0))
 
 
-class _Pair:
+class Pair:
     """A joint at a configuration: places of both bodies, axes and points in world axes."""
 
     def __init__(self, joint: Joint, geo: Geometry, first: tuple[SX, SX], second: tuple[SX, SX]) -> None:
@@ -237,7 +237,9 @@ class Multibody:
         self.unreferred = np.tile(np.eye(3).ravel(), len(self.balls))
         q, u = ca.SX.sym("q", self.n), ca.SX.sym("u", self.nd)
         self.nc = int(self.closures(q, u).numel())
-        self.winding = bool(ca.depends_on(ca.vertcat(self.potential(q, u), self.closures(q, u)), u)) if self.nd else False
+        self.winding = (
+            bool(ca.depends_on(ca.vertcat(self.potential(q, u), self.closures(q, u)), u)) if self.nd else False
+        )
 
     # ---- configurations
 
@@ -249,16 +251,16 @@ class Multibody:
             return ca.SX(3, 1), ca.SX.eye(3)
         return q[12 * i : 12 * i + 3], ca.reshape(q[12 * i + 3 : 12 * i + 12], 3, 3)
 
-    def pair(self, q: SX, i: int) -> _Pair:
+    def pair(self, q: SX, i: int) -> Pair:
         """The joint above body i."""
         first, second = self.split(q, self.system.parents[i]), self.split(q, i)
-        return _Pair(self.system.joints[i], self.geo[i], first, second)
+        return Pair(self.system.joints[i], self.geo[i], first, second)
 
-    def loops(self, q: SX) -> list[_Pair]:
+    def loops(self, q: SX) -> list[Pair]:
         """The joints that close loops."""
         index = self.system.body_index
         return [
-            _Pair(j, geometry(self.system, j), self.split(q, index[j.parent]), self.split(q, index[j.child]))
+            Pair(j, geometry(self.system, j), self.split(q, index[j.parent]), self.split(q, index[j.child]))
             for j in self.system.closures
         ]
 
@@ -450,7 +452,7 @@ class Multibody:
 
     # ---- forces
 
-    def _wrench(self, pair: _Pair, force: SX, torque: SX) -> SX:
+    def _wrench(self, pair: Pair, force: SX, torque: SX) -> SX:
         """Force and torque on the child, and their reaction on the parent, as loads on all bodies (6 nb,)."""
         import casadi as ca
 

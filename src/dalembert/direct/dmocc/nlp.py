@@ -7,11 +7,12 @@ those small functions once and scattering their values costs a fraction of diffe
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # what IPOPT returns -> (status, what it means)
 _STATUS = {
@@ -71,20 +72,27 @@ class Program:
         self._x: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._g: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def unknown(self, value: np.ndarray, low: Any = -np.inf, high: Any = np.inf) -> np.ndarray:
+    def unknown(self, value: np.ndarray, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> np.ndarray:
         """New unknowns with first values and limits; their indices, shaped as `value`."""
         self._x.append(tuple(np.broadcast_to(a, value.shape).ravel() for a in (value, low, high)))  # type: ignore[arg-type]
         self.nx += value.size
         return self.nx - value.size + np.arange(value.size).reshape(value.shape)
 
-    def row(self, low: Any, high: Any) -> np.ndarray:
+    def row(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
         """New rows with limits; their indices, shaped as the limits."""
         a, b = np.broadcast_arrays(np.asarray(low, dtype=float), np.asarray(high, dtype=float))
         self._g.append((a.ravel(), b.ravel()))
         self.ng += a.size
         return self.ng - a.size + np.arange(a.size).reshape(a.shape)
 
-    def add(self, function: Any, columns: Any, rows: Any = None, *, given: Any = None) -> None:
+    def add(
+        self,
+        function: Callable[..., Any],
+        columns: ArrayLike,
+        rows: ArrayLike | None = None,
+        *,
+        given: ArrayLike | None = None,
+    ) -> None:
         """Add equal blocks: a function of one CasADi column z, its unknowns (count, k) and rows (count, r).
 
         With `given` (count, j) it is a function of z and of a second column, whose numbers differ from block to block.
@@ -184,9 +192,11 @@ class Program:
                 jac.append((b.rows[:, ji].ravel(), b.columns[:, jj].ravel(), Jm))
                 mus = ca.reshape(dual[b.rows.ravel().tolist()], size, count)
             if len(hi):
-                r, c = b.columns[:, hi].ravel(), b.columns[:, hj].ravel()
+                first, second = b.columns[:, hi].ravel(), b.columns[:, hj].ravel()
                 # an entry of the upper triangle of a block may fall below the diagonal of the whole
-                hess.append((np.minimum(r, c), np.maximum(r, c), ca.vec(eval_H.map(count)(Z, C, mus).nz[:])))
+                hess.append(
+                    (np.minimum(first, second), np.maximum(first, second), ca.vec(eval_H.map(count)(Z, C, mus).nz[:]))
+                )
         rows, gradient = ca.densify(rows), ca.densify(gradient)  # the solver reads them without their pattern
         return {
             "values": ca.Function("values", [x], [cost, rows]),

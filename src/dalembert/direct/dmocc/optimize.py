@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import matrix, nearest, vector, whole
+from ...arrays import Named, matrix, nearest, vector, whole
 from ...text import Brief
 from ..replay import judge, refined
 from .kernels import System, dense, flat, kernels, over
@@ -78,9 +78,7 @@ class Solution(Brief):
         return replay(self.motion, substeps)
 
 
-def problem_size(
-    system: System, steps: int, *, form: str = "minimal", free_time: bool = False
-) -> tuple[int, int]:
+def problem_size(system: System, steps: int, *, form: str = "minimal", free_time: bool = False) -> tuple[int, int]:
     """Unknowns and constraints of the discrete problem as the paper poses it, without limits of the turn per step.
 
     `form="paper"` gives the paper's count of the multiplier formulation, N(2n+m)+n and (N-1)(n+m)+4n, where the
@@ -109,7 +107,7 @@ def optimize(
     steps: int,
     time: float | tuple[float, float],
     start: object = None,
-    start_velocity: object = None,
+    start_velocity: Named | None = None,
     goal: object = None,
     goal_velocity: object = 0.0,
     effort: float | Sequence[float] | Mapping[str, float] = 1.0,
@@ -503,7 +501,9 @@ class _Transcription:
         from scipy.spatial.transform import Rotation
 
         parts = [Rotation.from_rotvec(self.first.u[:, w]).as_matrix() for w in self._balls()]
-        return np.hstack([r.transpose(0, 2, 1).reshape(-1, 9) for r in parts]) if parts else np.zeros((self.steps + 1, 0))
+        return (
+            np.hstack([r.transpose(0, 2, 1).reshape(-1, 9) for r in parts]) if parts else np.zeros((self.steps + 1, 0))
+        )
 
     def _balls(self) -> list[slice]:
         """Where rotation vectors stand in u."""
@@ -532,15 +532,16 @@ class _Transcription:
         task, chart, program, first, k = self.task, self.chart, self.program, self.first, self.k
         steps, tau = self.steps, first.tau
         time = float(np.clip(first.time, self.shortest, max(task.duration)))
-        self.box, self.beyond = np.full(self.system.nd, np.inf), []
+        self.box = np.full(self.system.nd, np.inf)
+        self.beyond: list[str] = []
         if chart in (k.coordinates, k.referred):
             self.at = program.unknown(self._local(first.u), *self._box())
         else:
             self.at = program.unknown(self.q)
         rows = len(self.choose) + chart.tree
         lam = np.zeros((steps + 1, rows))
-        if first.lam is not None and rows == first.lam.shape[1]:
-            lam = first.lam
+        if first.lam is not None and chart.rows == first.lam.shape[1]:
+            lam = first.lam @ _with_tree(self.choose, chart.tree).T
         free = np.full(lam.shape, np.inf)
         free[-1] = 0.0 if task.rest is None else np.inf  # nothing holds the last multiplier where the momentum is free
         self.at_lam = program.unknown(lam, -free, free)
@@ -729,7 +730,9 @@ class _Transcription:
         target = ca.DM(flat(k.place(np.where(fixed, aim.u, self.first.u[-1]))))
         known = self.mechanics.coordinates(ca.SX.sym("q", self.system.n), ca.SX.sym("near", self.system.nd)) is not None
         if not known and (aim.ranged.any() or (fixed.any() and not fixed.all())):
-            raise ValueError("a goal for some coordinates needs form 'minimal' or 'momentum', absolute reparameterization")
+            raise ValueError(
+                "a goal for some coordinates needs form 'minimal' or 'momentum', absolute reparameterization"
+            )
         for balls in self._balls():
             if (fixed[balls].any() and not fixed[balls].all()) or aim.ranged[balls].any():
                 raise ValueError("a goal for parts of a rotation vector needs the absolute form with charts='fixed'")
@@ -790,30 +793,33 @@ class _Transcription:
         """Conditions of the user at all nodes, or at the middles of the steps."""
         import casadi as ca
 
-        path = self.task.path
-        if path is None:
+        if self.task.path is None:
             return
-        symbols = {key: ca.SX.sym(key, n) for key, n in (("z", self.at_steps.shape[1]), ("c", self.given.shape[1]))}
-        seen, _ = self.middle(symbols["z"], symbols["c"])
-        v, tau = ca.SX.sym("v", self.system.n), ca.SX.sym("tau", self.system.nu)
-        listed = _triples(path(View(self.mechanics, seen.q, v=v, u=seen.u, tau=tau)))
-        moving = [bool(ca.depends_on(ca.SX(x), ca.vertcat(v, tau))) for _, x, _ in listed]
-
-        def part(view: View, which: bool) -> Any:
-            return ca.vertcat(*[x for (_, x, _), m in zip(_triples(path(view)), moving, strict=True) if m == which])
-
+        sizes = (("q", self.system.n), ("v", self.system.n), ("u", self.system.nd), ("tau", self.system.nu))
+        q, v, u, tau = symbols = [ca.SX.sym(*x) for x in sizes]
+        listed = _triples(self.task.path(View(self.mechanics, q, v=v, u=u, tau=tau)))
+        moving = np.array([bool(ca.depends_on(ca.SX(x), ca.vertcat(v, tau))) for _, x, _ in listed])
+        limits = np.array([(float(low), float(high)) for low, _, high in listed]).reshape(-1, 2)
         for which in (False, True):
-            sizes = [(float(a), float(b)) for (a, _, b), m in zip(listed, moving, strict=True) if m == which]
-            if not sizes:
+            chosen = np.flatnonzero(moving == which)
+            if not chosen.size:
                 continue
-            low, high = np.array(sizes).T
+            rows = ca.Function("path", symbols, [ca.vertcat(*[listed[i][1] for i in chosen])])
+            low, high = limits[chosen].T
+            held = self.program.row(np.tile(low, (self.steps, 1)), high)
             if which:
-                rows = self.program.row(np.tile(low, (self.steps, 1)), high)
-                self.program.add(lambda z, c: part(self.middle(z, c)[0], True), self.at_steps, rows, given=self.given)
-            else:
-                # the first node is given; nothing can be done about it
-                rows = self.program.row(np.tile(low, (self.steps, 1)), high)
-                self.program.add(lambda z, r: part(self.node(z, r), False), self.at[1:], rows, given=self.r[1:])
+                self.program.add(
+                    lambda z, c, f=rows: f(*self._seen(self.middle(z, c)[0])), self.at_steps, held, given=self.given
+                )
+            else:  # nothing can be done about the first node, which is given
+                self.program.add(
+                    lambda z, r, f=rows: f(*self._seen(self.node(z, r))), self.at[1:], held, given=self.r[1:]
+                )
+
+    def _seen(self, view: View) -> tuple[Any, ...]:
+        """Configuration, velocity, coordinates, inputs; zero where a node has none."""
+        unknown = [x if x is not None else 0 for x in (view.v, view.u, view.tau)]
+        return (view.q, *unknown)
 
     def _cost(self) -> None:
         """Effort and running cost by the midpoint rule (20), final cost with the projected momentum (15)."""
@@ -863,7 +869,7 @@ class _Transcription:
         p = np.vstack([minus[:1], plus])
         if self.mechanics.nc:
             p = momenta(system, q, velocities(system, q, u, p))
-        lam = x[self.at_lam] if self.at_lam.size else None
+        lam = x[self.at_lam] @ _with_tree(self.choose, chart.tree) if self.at_lam.size else None
         return Motion(system, np.linspace(0.0, time, steps + 1), q, u, tau, p, lam)
 
     def _placed(self) -> Any:
@@ -937,7 +943,10 @@ def _final_momentum(system: System, task: _Task, redundant: bool) -> Limits:
     if velocity is None:
         return np.zeros(size), np.full(size, np.inf)
     if isinstance(velocity, Mapping):
-        rates, given = vector(velocity, system.coordinates, "goal_velocity"), [c in velocity for c in system.coordinates]
+        rates, given = (
+            vector(velocity, system.coordinates, "goal_velocity"),
+            [c in velocity for c in system.coordinates],
+        )
         if not all(given):
             if np.any(rates) or redundant or k.mechanics.nc:
                 raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import matrix, whole
+from ...arrays import Named, matrix, whole
 from ...errors import ConvergenceError, SingularityError
 from .kernels import System, dense, flat, kernels, over
 from .motion import Motion, coordinates, momenta, velocities
@@ -18,8 +18,8 @@ def simulate(
     *,
     dt: float,
     steps: int,
-    u: object = None,
-    velocity: object = None,
+    u: Named | None = None,
+    velocity: Named | None = None,
     tau: object = None,
     form: str = "reduced",
     tolerance: float = 1e-11,
@@ -88,7 +88,9 @@ def _inputs(system: System, tau: Any, steps: int, dt: float) -> np.ndarray:
     if tau is None:
         return np.zeros((steps, system.nu))
     if callable(tau):
-        rows = [matrix(np.ravel(tau((i + 0.5) * dt)), (system.nu,), f"tau at t = {(i + 0.5) * dt:g}") for i in range(steps)]
+        rows = [
+            matrix(np.ravel(tau((i + 0.5) * dt)), (system.nu,), f"tau at t = {(i + 0.5) * dt:g}") for i in range(steps)
+        ]
         return np.array(rows).reshape(steps, system.nu)
     given = np.asarray(tau, dtype=float)
     return matrix(np.tile(given, (steps, 1)) if given.shape == (system.nu,) else given, (steps, system.nu), "tau")

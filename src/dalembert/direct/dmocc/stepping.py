@@ -63,7 +63,10 @@ class Stepper:
         if self.chart is k.redundant:
             p, d = full, self.dt * v
         else:
-            p, d = P.T @ full, self.dt * np.linalg.lstsq(dense(k.place_jacobian(u)) if self.own else P, v, rcond=None)[0]
+            p, d = (
+                P.T @ full,
+                self.dt * np.linalg.lstsq(dense(k.place_jacobian(u)) if self.own else P, v, rcond=None)[0],
+            )
         z, r = (u, np.zeros(0)) if self.own else (q, u)
         return np.concatenate([z, p, np.zeros(self.extra), r, d, d, d])
 
@@ -163,7 +166,8 @@ class Stepper:
             self._bound[key] = bound(step, [*given, np.tile(self.choice, count)], found), given, found
         call, given, found = self._bound[key]
         given[0][:], given[1][:], given[3][:] = states.T.ravel(), inputs.ravel(), weights
-        call()
+        if not call():  # a singular matrix: nothing of it counts
+            found[1].fill(np.nan)
         return found[0].reshape(count, -1).T, found[1].reshape(count, -1).T
 
     def _careful(self, state: np.ndarray, tau: np.ndarray, weight: float) -> tuple[np.ndarray, int]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import matrix, nearest, vector
+from ...arrays import Named, matrix, nearest, vector
 from ...errors import ModelError
 
 GROUND = "ground"
@@ -318,7 +318,7 @@ class MultibodySystem:
         ends = np.cumsum([0] + [j.dof for j in self.joints])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
-    def vector(self, value: Any, what: str = "u") -> np.ndarray:
+    def vector(self, value: Named | None, what: str = "u") -> np.ndarray:
         """Joint coordinates (nd,) from an array or from a dict by name (others zero)."""
         return vector(value, self.coordinates, what)
 
@@ -334,7 +334,11 @@ class MultibodySystem:
         return hash(self._key())
 
     def __reduce__(self) -> Any:
-        options = {"gravity": self.gravity, "potential": self.potential, "constraints": self.constraints}
+        options: dict[str, Any] = {
+            "gravity": self.gravity,
+            "potential": self.potential,
+            "constraints": self.constraints,
+        }
         options |= {"damping": dict(self.damping), "name": self.name}
         return (_rebuild, (self.bodies, self.joints + self.closures, options))
 

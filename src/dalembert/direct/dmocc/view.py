@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .system import GROUND
 
@@ -52,7 +53,7 @@ class View:
         x, r = self.mechanics.split(q, index[body])
         return x + r @ ca.DM(np.asarray(point, dtype=float))
 
-    def position(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> SX:
+    def position(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> SX:
         """World position (3) of a point fixed in a body (body axes, from its centre of mass)."""
         return self._at(self.q, body, point, "position")
 
@@ -61,7 +62,7 @@ class View:
         self._at(self.q, body, (0.0, 0.0, 0.0), "rotation")
         return self.mechanics.split(self.q, self.system.body_index[body])[1]
 
-    def velocity(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> SX:
+    def velocity(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> SX:
         """World velocity (3) of that point."""
         return self._at(self.v, body, point, "velocity")
 
