@@ -134,14 +134,19 @@ class System(OneStepMap):
         return self._midpoint("states").state(self._x(x), k)
 
     def x(
-        self, q: Named | None = None, *, p: Named | None = None, v: Named | None = None, v_rho: ArrayLike | None = None
+        self,
+        q: Named | None = None,
+        *,
+        p: Named | None = None,
+        v: Named | None = None,
+        v_rho: ArrayLike | None = None,
+        u: Named | None = None,
     ) -> Array:
-        """State vector from q with p or v (as `MidpointVI.state`) and the kinematic velocities (default 0)."""
+        """State vector from q with p or v (and the load u; as `MidpointVI.state`), and the kinematic velocities (default: those of v)."""
         vi = self._midpoint("configurations").one_step
-        s = vi.state(q, p=p, v=v)
-        nkv = vi.model.nkv
-        rate = np.zeros(nkv) if v_rho is None else matrix(v_rho, (nkv,), "v_rho")
-        return np.concatenate([s.q, s.p, rate])
+        s = vi.state(q, p=p, v=v, u=u)
+        rate = s.v_rho if v_rho is None else matrix(v_rho, (vi.model.nkv,), "v_rho")
+        return np.concatenate([s.q, s.p, np.zeros(vi.model.nkv) if rate is None else rate])
 
     def _midpoint(self, what: str) -> MidpointSteps:
         if not isinstance(self._steps, MidpointSteps):

@@ -366,7 +366,7 @@ def test_dependent_constraints_share_the_load() -> None:
     model = da.Model(frames, [GRAVITY, *constraints])
     ddq, lam = da.acceleration(model, [0.0, -1.0])
     np.testing.assert_allclose(ddq, 0.0, atol=1e-12)
-    np.testing.assert_allclose(da.constraint_jacobian(model, [0.0, -1.0]).T @ lam, [0.0, 9.8], atol=1e-12)
+    np.testing.assert_allclose(-da.constraint_jacobian(model, [0.0, -1.0]).T @ lam, [0.0, 9.8], atol=1e-12)
 
 
 ODD = {

@@ -131,7 +131,7 @@ def test_continuous_dynamics(key: str) -> None:
     ddk = c.ours(np.concatenate([np.zeros(m.nd), ddk]), 0)[m.nd :]
     a = da.acceleration(m, c.q, c.v, u, ddk, derivatives=True)
     close(a.ddq[: m.nd], c.ours(c["f"], 0))
-    close(a.lam, c["lambda"])
+    close(-a.lam, c["lambda"])  # trep's force is +Dh^T lambda here, and -Dh^T lambda in its steps
     rows = np.argsort(c.place[: m.nd])
     for ours, name in ((a.ddq_q, "f_dq"), (a.ddq_v, "f_ddq")):
         close(ours, c.ours(c[name][rows], 1))
@@ -139,9 +139,9 @@ def test_continuous_dynamics(key: str) -> None:
     kinematic = np.argsort(c.place[m.nd :])
     close(a.ddq_k, c["f_dddk"][rows][:, kinematic] if m.nk else c["f_dddk"])
     if m.nc:
-        close(a.lam_q, c.ours(c["lambda_dq"], 1))
-        close(a.lam_v, c.ours(c["lambda_ddq"], 1))
-        close(a.lam_k, c["lambda_dddk"][:, kinematic] if m.nk else c["lambda_dddk"])
+        close(-a.lam_q, c.ours(c["lambda_dq"], 1))
+        close(-a.lam_v, c.ours(c["lambda_ddq"], 1))
+        close(-a.lam_k, c["lambda_dddk"][:, kinematic] if m.nk else c["lambda_dddk"])
     second = da.acceleration_second(m, c.q, c.v, u, ddk)[0]
     for n, (out, i, j) in enumerate(c.place[c["f2_triples_out_i_j"]]):
         close(second[out, i, j], c["f_dqdq"][n], 1e-9)

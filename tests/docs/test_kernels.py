@@ -712,7 +712,7 @@ def test_section_16_accelerations(seed):
     nd, nc = m.nd, m.nc
     kin = np.random.default_rng(seed).normal(size=m.nk)
     found = da.acceleration(m, q, v, u, kin, derivatives=True)
-    a, lam = found.ddq, found.lam
+    a, lam = found.ddq, -found.lam  # the page has the sign of the core
     Lq, _ = da.lagrangian_first(m, q, v)
     qq, qv, vv = da.lagrangian_second(m, q, v)
     C = da.constraint_jacobian(m, q)
@@ -731,7 +731,7 @@ def test_section_16_accelerations(seed):
         (found.ddq_u, found.lam_u, -fu, np.zeros((nc, m.nu))),
         (found.ddq_k, found.lam_k, vv[:nd, nd:], C[:, nd:]),
     ):
-        close(vv[:nd, :nd] @ da_, -R + C[:, :nd].T @ dl, 1e-8)
+        close(vv[:nd, :nd] @ da_, -R - C[:, :nd].T @ dl, 1e-8)
         np.testing.assert_allclose(C[:, :nd] @ da_, -row, atol=1e-8 * max(1.0, np.abs(row).max(initial=0.0)))
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -112,11 +113,16 @@ class MidpointVI(OneStepMap):
         self._core = core(self.model)
         self.options = self._options(self.order)
 
-    def _options(self, order: int) -> _core.Options:
-        minus, plus = FORCING[self.forcing]
+    def _options(self, order: int, rule: tuple[float, float, float] | None = None) -> _core.Options:
+        """Options of the core; `rule` is (alpha, shares of F- and F+), the integrator's own by default."""
         h_tolerance = max(4e-15, min(self.tolerance, max(self.tolerance / 10, 1e-14)))
         return _core.Options(
-            self.alpha, minus, plus, self.tolerance, h_tolerance, self.max_iterations, self.plain, order=order
+            *(rule or (self.alpha, *FORCING[self.forcing])),
+            self.tolerance,
+            h_tolerance,
+            self.max_iterations,
+            self.plain,
+            order=order,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -145,13 +151,27 @@ class MidpointVI(OneStepMap):
         v: Named | None = None,
         p: Named | None = None,
         q0: Named | None = None,
+        u: Named | None = None,
         t: float = 0.0,
         check: bool = True,
     ) -> State:
-        """A starting state: from (q, p), from (q, v) by the Legendre transform, or from two configurations (q0 at t - dt, q at t).
+        """A starting state: from (q, p), from (q, v), or from two configurations (q0 at t - dt, q at t).
 
         q, v, q0 are arrays (nq,) or dicts by name (others 0); p is (nd,) or a dict. Raises ValueError when q (or v) violates the
         constraints, saying by how much; `da.satisfy_constraints` helps.
+
+        From v: p = L_v, the Legendre transform; of a constrained model plus half the impulse of the constraints under the inputs
+        `u` (nu,), as a step that ends here leaves it. So an equilibrium (with the load u) is a fixed point of the map. Only p shows the
+        difference: the motion is the same. (With alpha other than 1/2, or forcing "left", the fixed point differs also along the constraints
+        where forces act at rest, as it does without constraints.)
+
+        >>> import dalembert as da
+        >>> bob = da.tx("x", da.ty("y", name="bob", mass=1.0))
+        >>> pendulum = da.Model([bob], [da.Gravity((0, -9.8, 0)), da.Distance("world", "bob", 1.0)])
+        >>> vi = da.MidpointVI(pendulum, dt=0.01)
+        >>> hanging = vi.state(q={"y": -1.0})
+        >>> hanging.p.round(6), abs(vi.step(hanging).p - hanging.p).max() < 1e-12
+        (array([ 0.   , -0.049]), np.True_)
         """
         model = self.model
         x = vector(q, model.variables, "q")
@@ -181,7 +201,22 @@ class MidpointVI(OneStepMap):
                         "(da.consistent_velocity(model, q, v) gives the nearest consistent one)"
                     )
             momentum = matrix(self._core.first(x, w)[1][: model.nd], (model.nd,), "p (from v)")
-        return State(float(t), x, momentum, np.zeros(model.nc))
+            if model.nc:
+                momentum = self._with_half_impulse(x, w, momentum, vector(u, model.inputs, "u"))
+        if u is not None and (p is not None or q0 is not None):
+            raise ValueError("u belongs to a state from q and v: p holds all impulses, and so do two configurations")
+        rate = np.zeros(model.nkv) if v is None else vector(v, model.velocities, "v")[model.nd :]
+        return State(float(t), x, momentum, np.zeros(model.nc), rate, model)
+
+    def _with_half_impulse(self, q: Array, v: Array, p: Array, u: Array) -> Array:
+        """p + C'mu as the last part of a step leaves it: the step back from (q, L_v) tells the impulse. Where there is none (the motion is too
+        fast, the constraints are singular) p stays as it is; no step feels the difference."""
+        model, h = self.model, (self.dt if isinstance(self.dt, float) else float(self.dt[0])) * float(self.parts[-1])
+        minus, plus = FORCING[self.forcing]
+        back = self._options(2, (1 - self.alpha, plus, minus))
+        before = model.integrate(q, np.concatenate([np.zeros(model.nd), -h * v[model.nd :]]))
+        lam, status = itemgetter(2, 4)(self._core.step(back, -h, q, p, u, before, np.zeros(model.nc)))
+        return p if status else p - lam @ constraint_jacobian(model, q)[:, : model.nd]
 
     def _check_constraints(self, q: Array, what: str) -> None:
         if not self.model.nc:
@@ -251,7 +286,8 @@ class MidpointVI(OneStepMap):
         new_q, new_p, lam, _, status, error = self._solve(h, q, p, x, y, lam0)
         if status:
             self._fail(status, error, 0, state.t, state, None)
-        return State(state.t + h, new_q, new_p, lam)
+        rate = model.difference(q, new_q)[model.nd :] / h
+        return State(state.t + h, new_q, new_p, lam, rate, model)
 
     def _solve(
         self, h: float, q: Array, p: Array, u: Array, y: Array, lam: Array, way: Array | None = None
@@ -407,7 +443,8 @@ class MidpointVI(OneStepMap):
                 )
                 if status:
                     self._fail(status, error, k, float(t[k]), state, so_far(k))
-                state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k])
+                rate = model.difference(q[k], q[k + 1])[nd:] / dt[k]
+                state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k], rate, model)
         except KeyboardInterrupt:
             stop = True
             return so_far(k)

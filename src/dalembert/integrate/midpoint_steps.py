@@ -34,7 +34,7 @@ class MidpointSteps(Steps):
     def state(self, x: Array, k: int) -> State:
         """The integrator's state of a state vector at step k."""
         m = self.one_step.model
-        return State(float(self.t[k]), x[: m.nq], x[m.nq : m.nq + m.nd], np.zeros(m.nc))
+        return State(float(self.t[k]), x[: m.nq], x[m.nq : m.nq + m.nd], np.zeros(m.nc), x[m.nq + m.nd :], m)
 
     # ---- motions
 

@@ -22,12 +22,33 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One instant: time `t`, configuration `q` (nq,), momentum `p` (nd,), multipliers `lam` of the step that led here (nc,)."""
+    """One instant: time `t`, configuration `q` (nq,), momentum `p` (nd,), multipliers `lam` of the step that led here (nc,).
+
+    `v_rho` (nkv,) are the velocities of the prescribed variables (None: at rest), `model` what it is a state of.
+
+    >>> import dalembert as da
+    >>> vi = da.MidpointVI(da.models.n_link(1), dt=0.1)
+    >>> vi.state(q=[0.2], v=[1.5]).v
+    array([1.5])
+    """
 
     t: float
     q: Array
     p: Array
     lam: Array
+    v_rho: Array | None = field(default=None, repr=False)
+    model: Model | None = field(default=None, repr=False)
+
+    @property
+    def v(self) -> Array:
+        """Velocity (nv,) that belongs to the momentum, along the constraints; `v_rho` of prescribed variables."""
+        from ..mechanics import core
+
+        if self.model is None:
+            raise ValueError("this State does not know its model; make it with MidpointVI.state")
+        rate = np.zeros(self.model.nkv) if self.v_rho is None else self.v_rho
+        v: Array = core(self.model).velocity(self.q[None], self.p[None], rate[None])[0][0]
+        return v
 
     def __repr__(self) -> str:
         return (
@@ -72,15 +93,23 @@ class Trajectory:
     @property
     def v(self) -> Array:
         """Velocities (N+1, nv) that belong to the momenta, along the constraints (p lacks part of their impulses, which no step feels);
-        kinematic ones by central differences of the prescribed values."""
+        kinematic ones by differences of the prescribed values, of the order of the scheme."""
         from ..mechanics import core
 
-        model = self.model
-        vk: Array = np.zeros((len(self.t), model.nkv))
-        if model.nk and self.steps:
-            vk = _rates(self._ways()[:, model.nd :], self.dt)
         q, p = np.ascontiguousarray(self.q), np.ascontiguousarray(self.p)
-        return core(model).velocity(q, p, vk)[0]  # type: ignore[no-any-return]
+        return core(self.model).velocity(q, p, self._kinematic_rates(np.arange(len(self.t))))[0]  # type: ignore[no-any-return]
+
+    def _kinematic_rates(self, at: NDArray[np.intp]) -> Array:
+        """Velocities (n, nkv) of the prescribed variables at the instants `at` (n,): the slope of the polynomial through the
+        nearest order + 1 instants, which has the order of the scheme also with varying steps."""
+        model, count = self.model, len(self.t)
+        if not model.nk or count < 2:
+            return np.zeros((len(at), model.nkv))
+        size = min(count, (2 if self.scheme is None else self.scheme.order) + 1)
+        near = np.clip(at - size // 2, 0, count - size)[:, None] + np.arange(size)
+        ways = model.difference(self.q[at][:, None], self.q[near])[..., model.nd :]
+        weights = slope_weights(self.t[near] - self.t[at][:, None])
+        return np.asarray((weights[..., None] * ways).sum(axis=1))
 
     def __len__(self) -> int:
         return len(self.t)
@@ -107,7 +136,8 @@ class Trajectory:
             )
         k = range(len(self.t))[key]
         lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
-        return State(float(self.t[k]), self.q[k], self.p[k], lam)
+        rate = self._kinematic_rates(np.array([k]))[0]
+        return State(float(self.t[k]), self.q[k], self.p[k], lam, rate, self.model)
 
     def __iter__(self) -> Iterator[State]:
         return (self[k] for k in range(len(self)))
@@ -266,16 +296,23 @@ def _scheme(meta: dict[str, Any]) -> Scheme | None:
     return None if meta["scheme"] is None else Scheme(**meta["scheme"])
 
 
-def _rates(ways: Array, dt: Array) -> Array:
-    """Rates (N+1, n) at the nodes of a curve with the differences `ways` (N, n): second order, also with varying steps."""
-    mean = ways / dt[:, None]
-    if len(dt) == 1:
-        return np.repeat(mean, 2, axis=0)
-    before, after = dt[:-1, None], dt[1:, None]
-    inside = (after * mean[:-1] + before * mean[1:]) / (before + after)
-    first = mean[0] + (mean[0] - mean[1]) * dt[0] / (dt[0] + dt[1])
-    last = mean[-1] + (mean[-1] - mean[-2]) * dt[-1] / (dt[-1] + dt[-2])
-    return np.vstack([first, inside, last])
+def slope_weights(t: Array) -> Array:
+    """Weights (n, m) of values at the times t (n, m), one of which is 0 in every row: their sum is the slope at 0 of the polynomial through them.
+
+    >>> slope_weights(np.array([[-0.5, 0.0, 0.5]]))
+    array([[-1.,  0.,  1.]])
+    """
+    m = t.shape[1]
+    centre = np.abs(t).argmin(axis=1)
+    gap = t[:, :, None] - t[:, None, :] + np.eye(m)
+    bary = 1 / gap.prod(axis=2)
+    own = np.take_along_axis(bary, centre[:, None], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out = bary / own / -t
+    rows = np.arange(len(t))
+    out[rows, centre] = 0.0
+    out[rows, centre] = -out.sum(axis=1)
+    return out
 
 
 def _load_csv(path: Path, model: Model | None) -> Trajectory:

@@ -525,9 +525,9 @@ def acceleration(
     *,
     derivatives: bool = False,
 ) -> Acceleration:
-    """ddq and lambda of d/dt L_v - L_q = F + Dh^T lambda under the constraints (Scalable variational integrators, eqs 28, 36).
+    """ddq and lambda of d/dt L_v - L_q = F - Dh^T lambda under the constraints (Scalable variational integrators, eqs 28, 36).
 
-    Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations. With
+    lambda has the sign of `Trajectory.lam`, to which dt lambda is the impulse of a step: the force is -Dh^T lambda. Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations. With
     `derivatives=True` the result also carries the exact first derivatives (see `Acceleration`).
 
     >>> import dalembert as da
@@ -542,12 +542,12 @@ def acceleration(
         ddq, lam, ok = c.acceleration(x, w, i, k)
         if not (ok and np.isfinite(ddq).all() and np.isfinite(lam).all()):
             raise _singular(model, x)
-        return Acceleration(ddq, lam)
+        return Acceleration(ddq, -lam)  # the core has the force +Dh^T lambda
     ddq, lam, da, dl, ok = c.acceleration_first(x, w, i, k)
     if not (ok and all(np.isfinite(a).all() for a in (ddq, lam, da, dl))):
         raise _singular(model, x)
     cuts = np.cumsum([model.nq, model.nq, model.nu])
-    return Acceleration(ddq, lam, *np.split(da, cuts, axis=1), *np.split(dl, cuts, axis=1))
+    return Acceleration(ddq, -lam, *np.split(da, cuts, axis=1), *np.split(-dl, cuts, axis=1))
 
 
 def acceleration_second(
@@ -568,7 +568,7 @@ def acceleration_second(
     d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.kinematic, "ddq_kin"))
     if not (ok and np.isfinite(d2a).all() and np.isfinite(d2l).all()):
         raise _singular(model, x)
-    return np.ascontiguousarray(d2a.transpose(1, 0, 2)), np.ascontiguousarray(d2l.transpose(1, 0, 2))
+    return np.ascontiguousarray(d2a.transpose(1, 0, 2)), -np.ascontiguousarray(d2l.transpose(1, 0, 2))
 
 
 # ---- consistent configurations, equilibria

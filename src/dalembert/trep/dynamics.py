@@ -239,7 +239,7 @@ class Dynamics:
         rows = np.concatenate([self.d, self.nd + self.rows])
         found = acceleration(*x, derivatives=order > 0)
         value = np.zeros(self.nd + self.nc)
-        value[rows] = np.concatenate([found.ddq[: self.nd], found.lam])
+        value[rows] = np.concatenate([found.ddq[: self.nd], -found.lam])  # trep: the force is +Dh^T lambda here
         if not order:
             return value, None, None
         first = np.zeros((self.nd + self.nc, n))
@@ -247,11 +247,13 @@ class Dynamics:
             [found.ddq_q, found.ddq_v, found.ddq_u, found.ddq_k],
             [found.lam_q, found.lam_v, found.lam_u, found.lam_k],
         ]
-        first[np.ix_(rows, self.rate_columns)] = np.vstack([np.hstack(b) for b in blocks])  # type: ignore[arg-type]
+        dynamic, tied = (np.hstack(b) for b in blocks)  # type: ignore[arg-type]
+        first[np.ix_(rows, self.rate_columns)] = np.vstack([dynamic, -tied])
         if order < 2:
             return value, first, None
         second = np.zeros((self.nd + self.nc, n, n))
-        second[np.ix_(rows, self.rate_columns, self.rate_columns)] = np.concatenate(acceleration_second(*x))
+        dynamic, tied = acceleration_second(*x)
+        second[np.ix_(rows, self.rate_columns, self.rate_columns)] = np.concatenate([dynamic, -tied])
         return value, first, second
 
 
