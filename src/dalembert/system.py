@@ -17,7 +17,7 @@ from . import _core
 from .arrays import Array, Named, floats, matrix, whole
 from .errors import ConvergenceError
 from .integrate.midpoint_steps import MidpointSteps
-from .integrate.onestep import OneStep, OneStepMap, complete
+from .integrate.onestep import OneStep, OneStepMap, Tangent, complete
 from .integrate.scheme import Scheme
 from .integrate.trajectory import State, Trajectory
 
@@ -116,9 +116,17 @@ class System(OneStepMap):
         """A state (nx,) to start from."""
         return self.one_step.neutral()
 
-    def directions(self, X: Array, tolerance: float = 1e-10) -> Array | None:
-        """Orthonormal bases (n, ndx, nr) of the directions in which motions can leave states (n, nx); None: all."""
-        return self.one_step.directions(X, tolerance)
+    def tangent(self, X: Array, tolerance: float = 1e-10) -> Tangent | None:
+        """The directions in which motions can leave states (n, nx); None: all."""
+        return self.one_step.tangent(X, tolerance)
+
+    def settle(self, x: Array) -> Array:
+        """The state (nx,) on the constraints nearest to x."""
+        return self.one_step.settle(self._x(x))
+
+    def free_difference(self, x0: Array, x1: Array) -> Array:
+        """`difference` without what no step feels (momenta across constraints)."""
+        return self.one_step.free_difference(np.asarray(x0, dtype=float), np.asarray(x1, dtype=float))
 
     @property
     def constrained(self) -> bool:
@@ -215,6 +223,11 @@ class System(OneStepMap):
         """Exact A (ndx, ndx), B (ndx, nu) of f at (x, u)."""
         y, w = self._xu(x, u, k)
         return self._steps.linearize(y, w, k)
+
+    def advance(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> tuple[Array, Array, Array]:
+        """(x' (nx,), A (ndx, ndx), B (ndx, nu)) of step k, which is solved once."""
+        y, w = self._xu(x, u, k)
+        return self._steps.advance(y, w, k)
 
     def linearize_trajectory(self, X: ArrayLike, U: ArrayLike, *, threads: int | None = None) -> tuple[Array, Array]:
         """A (N, ndx, ndx), B (N, ndx, nu) of f at every (X_k, U_k); threads over the steps."""

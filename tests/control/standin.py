@@ -77,5 +77,9 @@ class SymbolicMap(da.OneStepMap):
         _, ow, ox, ou, rx, ru = (np.array(a) for a in self._d(w, x, u, self.dt[k]))
         return ox - ow @ np.linalg.solve(J, rx), ou - ow @ np.linalg.solve(J, ru)
 
-    def directions(self, X, tolerance=1e-10):
-        return da.MidpointVI(self.model, 0.1).directions(X, tolerance)
+    def tangent(self, X, tolerance=1e-10):
+        return da.MidpointVI(self.model, 0.1).tangent(X, tolerance)
+
+    @property
+    def constrained(self):
+        return self.model.nc > 0

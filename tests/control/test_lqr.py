@@ -1,6 +1,7 @@
 """Regulators: finite and infinite horizon, on the constraint manifold, as policies, in python-control."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_reduced_regulator_of_a_constrained_system():
     for k in (0, 17):
         z, du, eps = rng.normal(size=4), rng.normal(size=1), 1e-6
         plus, minus = (system.f(X[k] + s * eps * on.lift[k] @ z, U[k] + s * eps * du, k) for s in (1, -1))
-        slope = on.lift[k + 1].T @ (plus - minus) / (2 * eps)
+        slope = on.lower[k + 1] @ (plus - minus) / (2 * eps)
         np.testing.assert_allclose(slope, on.A[k] @ z + on.B[k] @ du, atol=1e-7)
         # what the reduction drops is invisible to the next step: momentum along the constraint force
         ghost = A[k] @ _constraint_momentum(X[k])
@@ -184,7 +185,7 @@ def test_policy_with_kinematic_inputs_in_a_simulation():
     rho = np.column_stack([0.1 * np.sin(t), 1 + 0.05 * np.cos(t) - 0.05])
     hang = vi.state(q={"ym": -1.0, "r": 1.0})
     motion = vi.simulate(hang, steps=steps, kinematic=rho)
-    law = dc.lqr(vi, motion, Q=[100, 100, 1, 1, 1, 1, 0.1, 0.1], R=1.0)
+    law = dc.lqr(vi, motion, Q=[100, 100, 1, 1, 1, 1, 0.1, 0.1], R=1.0, reduced=False)
     np.testing.assert_allclose(law.K[:, :, 6:], 0, atol=1e-12)  # a step does not depend on v_rho
     off = vi.state(q={"xm": 0.1, "ym": -np.sqrt(1 - 0.01), "r": 1.0})
     closed = vi.simulate(off, steps=steps, u=law)
@@ -194,10 +195,14 @@ def test_policy_with_kinematic_inputs_in_a_simulation():
     np.testing.assert_allclose(closed.q, system.project(X, U, law.K, x0=x0)[0][:, :4], atol=1e-9)
     opened = vi.simulate(off, steps=steps, kinematic=rho)
     assert np.abs(closed.q[-1] - motion.q[-1]).max() < 0.3 * np.abs(opened.q[30:] - motion.q[30:]).max()
-    # a law that does feed v_rho back must say that a State is not enough
+    # along the constraints, which is the default here, the loop closes as well
+    along = vi.simulate(off, steps=steps, u=dc.lqr(vi, motion, Q=[100, 100, 1, 1, 1, 1, 0.1, 0.1], R=1.0))
+    assert np.abs(along.q[-1] - motion.q[-1]).max() < 0.3 * np.abs(opened.q[30:] - motion.q[30:]).max()
+    # a law that does feed v_rho back must say that a State without it is not enough
     wide = dc.Feedback(K=law.K + 1.0, X=law.X, U=law.U, t=law.t)
+    assert wide(0.0, off).shape == (2,)
     with pytest.raises(ValueError, match="kinematic velocities"):
-        wide(0.0, off)
+        wide(0.0, replace(off, v_rho=None))
 
 
 def test_reference_must_fit_the_system():

@@ -78,7 +78,7 @@ def test_marionette_first_order_and_gain(marionette):
 
 def _law(system, X, U):
     Q = da.weights(system, {"*": 1, **dict.fromkeys(system.model.variables, 100)})
-    return da.lqr(system, (X, U), Q=Q, R=1.0)
+    return da.lqr(system, (X, U), Q=Q, R=1.0, reduced=False)
 
 
 def test_marionette_open_and_closed_loop(marionette):

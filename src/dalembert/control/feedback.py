@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite
-from ..integrate import OneStep, State
+from ..integrate import OneStep, State, complete
 from ..text import Brief
 
 
@@ -44,12 +44,12 @@ class Feedback(Brief):
     def at_point(cls, x: ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None) -> Feedback:
         """A constant law u - K difference(x0, x) for all times, e.g. from `lqr_infinite`: x0 (nx,), u (nu,), K (nu, ndx).
 
-        `system` is needed where states are not flat.
+        `system` is needed where states are not flat, and where there are constraints.
         """
         point, inputs = finite(x, "x", (None,)), finite(u, "u", (None,))
         gains = finite(K, "K", (len(inputs), len(point) if system is None else system.ndx))
         always = np.array([-np.inf, np.inf])
-        difference = subtract if system is None else system.difference
+        difference = subtract if system is None else complete(system).free_difference
         return cls(gains[None], np.stack([point, point]), inputs[None], always, difference=difference)
 
     @property
@@ -80,6 +80,8 @@ class Feedback(Brief):
             return self.input(k, state)
         known = np.concatenate([state.q, state.p])
         rest = self.X.shape[1] - len(known)
+        if state.v_rho is not None and rest == len(state.v_rho):
+            return self.input(k, np.concatenate([known, state.v_rho]))
         if rest and np.abs(self.K[k, :, -rest:]).max(initial=0.0) > 1e-9 * np.abs(self.K[k]).max():
             raise ValueError("this law feeds back kinematic velocities: call it with x = (q, p, v_rho)")
         return self.input(k, np.concatenate([known, self.X[k, len(known) :]]))

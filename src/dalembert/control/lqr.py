@@ -52,15 +52,15 @@ def lqr(
     Qf: Weight | None = None,
     *,
     S: ArrayLike | None = None,
-    reduced: bool = False,
+    reduced: bool | None = None,
 ) -> Feedback:
     """The regulator along a trajectory that minimizes sum 1/2 dx'Q dx + dx'S du + 1/2 du'R du + 1/2 dx_N'Qf dx_N.
 
     `system` is a System, an integrator or any other one-step, `reference` a Trajectory or (X (N+1, nx), U (N, nu)) that satisfies the
     dynamics; dx (ndx) is the difference from it. Q, R: a number, a diagonal, a matrix, one matrix per step (N, ...), or {name: weight} ("*"
-    for the rest, otherwise 0); Qf defaults to Q of the last step. `reduced=True` regulates on the constraint manifold (see `reduce_state`),
-    where constrained systems have no directions that nothing can move. Returns a Feedback, u_k = U_k - K_k difference(X_k, x_k), K (N, nu,
-    ndx), with the cost to go in `.P`.
+    for the rest, otherwise 0); Qf defaults to Q of the last step. `reduced` regulates on the constraint manifold (see `reduce_state`), where
+    constrained systems have no directions that nothing can move; it is the default where there are constraints, and False takes the whole
+    state as the papers do. Returns a Feedback, u_k = U_k - K_k difference(X_k, x_k), K (N, nu, ndx), with the cost to go in `.P`.
 
     >>> import dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))],
@@ -84,18 +84,19 @@ def lqr(
     Qn = (Qs if Qs.ndim == 2 else Qs[-1]) if Qf is None else matrices(Qf, "Qf", n, "x")
     Ss = None if S is None else finite(S, "S", (n, m), (N, n, m))
     P: Array | None
-    if not reduced:
+    if not (whole.constrained if reduced is None else reduced):
         solution = solve_lq(A, B, Qs, Rs, Qn, S=Ss)
         K, P = solution.K, solution.P
     else:
         on = reduce_state(whole, (X, U), linearization=(A, B))
-        T = on.lift
+        T = on.basis
         down = np.ascontiguousarray(np.swapaxes(T, 1, 2))
         Sr = None if Ss is None else down[:-1] @ Ss
         solution = solve_lq(on.A, on.B, _even(down[:-1] @ (Qs @ T[:-1])), Rs, _even(down[-1] @ Qn @ T[-1]), S=Sr)
         assert solution.P is not None
-        K = solution.K @ down[:-1]
-        P = T @ (solution.P @ down)
+        K = solution.K @ on.lower[:-1]
+        P = np.swapaxes(on.lower, 1, 2) @ solution.P @ on.lower
+        return Feedback(K=K, X=X, U=U, t=whole.t, P=P, difference=whole.free_difference)
     return Feedback(K=K, X=X, U=U, t=whole.t, P=P, difference=whole.difference)
 
 

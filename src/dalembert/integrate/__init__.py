@@ -4,7 +4,7 @@ from .batch import Rollouts, ensemble, rollouts
 from .continuous import simulate_continuous
 from .euler import EulerModel
 from .midpoint import MidpointVI
-from .onestep import OneStep, OneStepMap, Steps, complete
+from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
@@ -17,6 +17,7 @@ __all__ = [
     "Scheme",
     "State",
     "Steps",
+    "Tangent",
     "Trajectory",
     "complete",
     "ensemble",

@@ -33,8 +33,8 @@ from ..mechanics import (
 from ..model import Model
 from .composition import composition, straight
 from .midpoint_steps import MidpointSteps
-from .onestep import OneStepMap
-from .reachable import free_directions
+from .onestep import OneStepMap, Tangent
+from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
@@ -569,9 +569,22 @@ class MidpointVI(OneStepMap):
         """The neutral configuration at rest."""
         return np.concatenate([self.model.neutral(), np.zeros(self.model.nv)])
 
-    def directions(self, X: Array, tolerance: float = 1e-10) -> Array | None:
-        """Orthonormal bases (n, ndx, nr) of the directions along the constraints at states X (n, nx); None without constraints."""
-        return free_directions(self.model, X[:, : self.model.nq], tolerance)
+    def tangent(self, X: Array, tolerance: float = 1e-10) -> Tangent | None:
+        """Directions along the constraints at states X (n, nx); None without constraints."""
+        return tangent(self.model, X, tolerance)
+
+    def settle(self, x: Array) -> Array:
+        """The state (nx,) on the constraints nearest to x, its momentum L_v of a velocity along them."""
+        return settled(self.model, x) if self.model.nc else x
+
+    def free_difference(self, x0: Array, x1: Array) -> Array:
+        """The tangent vector at x0 that leads to x1 once both momenta have the same part across the constraints, which no step feels."""
+        return self.difference(x0, in_gauge_of(self.model, x0, x1) if self.model.nc else x1)
+
+    def advance(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> tuple[Array, Array, Array]:
+        """(x', A, B) of step k, which is solved once."""
+        step, y, w = self._at(k, x, u)
+        return step.advance(y, w, 0)
 
     @property
     def constrained(self) -> bool:

@@ -148,6 +148,18 @@ class MidpointSteps(Steps):
             self._refuse(code, k, x)
         return A[0], B[0]
 
+    def advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
+        """(x', A, B) of step k: Newton's end is where the derivatives are taken."""
+        vi = self.one_step
+        q, p, lam = self.solve(x, u, k)
+        new = np.concatenate([q, p, self._rate(x, u) / self.dt[k]])
+        A, B, bad, code = vi._core.linearize_trajectory(
+            vi.options, np.stack([x, new]), u[None], self.dt[k : k + 1], lam[None], 1
+        )
+        if bad == 0:
+            self._refuse(code, k, x)
+        return new, A[0], B[0]
+
     def linearize_trajectory(self, X: Array, U: Array, threads: int | None = None) -> tuple[Array, Array]:
         """A (N, ndx, ndx), B (N, ndx, nu) at every (X_k, U_k); threads over the steps."""
         vi = self.one_step

@@ -12,6 +12,7 @@ else; or it is any class with the members of `OneStep`. `System(one_step, steps=
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -143,6 +144,16 @@ class StateSpace:
         return type(self).difference is StateSpace.difference and type(self).retract is StateSpace.retract
 
 
+@dataclass(frozen=True, eq=False)
+class Tangent:
+    """Directions z (nr) along constraints at n states: dx = `lift` z, (n, ndx, nr), and z = `lower` dx, (n, nr, ndx), whatever part of dx no step
+    feels. `basis` (n, ndx, nr) has orthonormal columns: dq and dp along the constraints, with which weights and covariances are taken."""
+
+    basis: Array
+    lift: Array
+    lower: Array
+
+
 class OneStepMap(StateSpace):
     """What a one-step has without saying so. A child has `nx`, `nu`, `x_names`, `u_names`, `f` and `linearize`, and perhaps `dt`.
 
@@ -217,10 +228,21 @@ class OneStepMap(StateSpace):
 
     # ---- what is special about a map
 
-    def directions(self, X: Array, tolerance: float = 1e-10) -> Array | None:
-        """Orthonormal bases (n, ndx, nr) of the directions in which motions can leave the states X (n, nx) (see `reduce_state`); None: all
-        of them."""
+    def tangent(self, X: Array, tolerance: float = 1e-10) -> Tangent | None:
+        """The directions in which motions can leave the states X (n, nx) (see `reduce_state`); None: all of them."""
         return None
+
+    def settle(self, x: Array) -> Array:
+        """The state (nx,) that motions can have and that is nearest to x: x itself, unless there are constraints."""
+        return x
+
+    def free_difference(self, x0: Array, x1: Array) -> Array:
+        """`difference` without what no step feels (momenta across constraints): what a law along constraints feeds back."""
+        return self.difference(x0, x1)
+
+    def advance(self, x: Array, u: Array, k: int = 0) -> tuple[Array, Array, Array]:
+        """f and linearize of step k together: (x' (nx,), A (ndx, ndx), B (ndx, nu)); a map that solves for x' does so once."""
+        return np.asarray(self.f(x, u, k), dtype=float), *self.linearize(x, u, k)
 
     @property
     def constrained(self) -> bool:
@@ -343,6 +365,10 @@ class Steps:
     def linearize(self, x: Array, u: Array, k: int) -> tuple[Array, Array]:
         """A (ndx, ndx), B (ndx, nu) of step k."""
         return self.one_step.linearize(x, u, k)
+
+    def advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
+        """x' (nx,), A (ndx, ndx), B (ndx, nu) of step k."""
+        return self.one_step.advance(x, u, k)
 
     def adjoint(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array]:
         """A'z (ndx,), B'z (nu,) of step k."""

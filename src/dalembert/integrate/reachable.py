@@ -1,10 +1,17 @@
-"""Directions in which constrained motions can go.
+"""Along the constraints: the directions in which constrained motions can go, and momenta without what no step feels.
 
 With constraints h(q) = 0 the state (q, p, v_rho) has directions that the dynamics does not have: dq across the manifold (the next step
 lands on it again), and dp = C'mu with C = dh/dq_dynamic, which the multipliers absorb exactly (p_k enters the step only as p_k - C'lambda).
-Neither can be moved by any input. The others are spanned by T = diag(Nq, V, 1) with orthonormal bases
+Neither can be moved by any input. Every momentum is p = L_v(q, v) + C'nu with a velocity v along the constraints; nu is its gauge, and
+the motion does not depend on it. With orthonormal bases
 
-    Nq of null [dh/dq]  (nv, nv - nc),    V of null C  (nd, nd - nc).
+    Nq of null [dh/dq]  (nv, nv - nc),    V of null C  (nd, nd - nc),    S = (nu . D2h) (nd, nv)
+
+a perturbation of a motion is dx = T z up to gauge, and z = T+ dx whatever the gauge is:
+
+    T = [[Nq, 0, 0], [S Nq, V, 0], [0, 0, 1]],    T+ = [[Nq', 0, 0], [-V'S, V', 0], [0, 0, 1]].
+
+S carries the gauge along when q moves; without it V'dp would change with nu, by V'(nu . D2h) dq.
 """
 
 from __future__ import annotations
@@ -13,23 +20,68 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import SingularityError
-from ..mechanics import constraint_jacobian
+from ..mechanics import constraint_hessian, constraint_jacobian, core, satisfy_constraints
 from ..model import Model
+from .onestep import Tangent, slopes
 
 
-def free_directions(model: Model, Q: Array, tolerance: float) -> Array | None:
-    """T (n, 2 nv, nr) at the configurations Q (n, nq); None without constraints.
+def along(model: Model, X: Array) -> tuple[Array, Array, Array]:
+    """(v (n, nv), L_v (n, nd), nu (n, nc)) of states X (n, nx): velocities along the constraints, their momenta, the gauges of p."""
+    nq, nd, c = model.nq, model.nd, core(model)
+    q, p = np.ascontiguousarray(X[:, :nq]), np.ascontiguousarray(X[:, nq : nq + nd])
+    v = c.velocity(q, p, np.ascontiguousarray(X[:, nq + nd :]))[0]
+    own = np.stack([c.first(a, b)[1][:nd] for a, b in zip(q, v, strict=True)])
+    nu = [
+        np.linalg.lstsq(constraint_jacobian(model, a)[:, :nd].T, rest, rcond=1e-12)[0]
+        for a, rest in zip(q, p - own, strict=True)
+    ]
+    return v, own, np.stack(nu)
+
+
+def tangent(model: Model, X: Array, tolerance: float) -> Tangent | None:
+    """The bases at states X (n, nx); None without constraints.
 
     Raises SingularityError if the rank of the constraints (singular values above `tolerance` of the largest) changes.
     """
     if not model.nc:
         return None
+    Q = X[:, : model.nq]
     D = np.stack([constraint_jacobian(model, q) for q in Q])
     Nq, V = _null(D, tolerance, model), _null(D[:, :, : model.nd], tolerance, model)
     nv, nd, a, b = model.nv, model.nd, Nq.shape[2], V.shape[2]
-    T = np.zeros((len(Q), 2 * nv, a + b + nv - nd))
-    T[:, :nv, :a], T[:, nv : nv + nd, a : a + b], T[:, nv + nd :, a + b :] = Nq, V, np.eye(nv - nd)
-    return T
+    basis = np.zeros((len(Q), 2 * nv, a + b + nv - nd))
+    basis[:, :nv, :a], basis[:, nv : nv + nd, a : a + b], basis[:, nv + nd :, a + b :] = Nq, V, np.eye(nv - nd)
+    S = np.stack([_turn(model, q, nu) for q, nu in zip(Q, along(model, X)[2], strict=True)])
+    lift, lower = basis.copy(), np.ascontiguousarray(np.swapaxes(basis, 1, 2))
+    lift[:, nv : nv + nd, :a] = S @ Nq
+    lower[:, a : a + b, :nv] = -np.swapaxes(V, 1, 2) @ S
+    return Tangent(basis, lift, lower)
+
+
+def settled(model: Model, x: Array) -> Array:
+    """The state (nx,) on the constraints nearest to x: q by `satisfy_constraints`, p without its gauge."""
+    nq, nd = model.nq, model.nd
+    q = satisfy_constraints(model, x[:nq])
+    y = np.concatenate([q, x[nq:]])
+    y[nq : nq + nd] = along(model, y[None])[1][0]
+    return y
+
+
+def in_gauge_of(model: Model, x0: Array, x1: Array) -> Array:
+    """The state x1 (nx,) with the gauge of the momentum of x0."""
+    nq, nd = model.nq, model.nd
+    _, own, nu = along(model, np.stack([x0, x1]))
+    out = np.array(x1, dtype=float)
+    out[nq : nq + nd] = own[1] + nu[0] @ constraint_jacobian(model, x1[:nq])[:, :nd]
+    return out
+
+
+def _turn(model: Model, q: Array, nu: Array) -> Array:
+    """Derivative (nd, nv) of C(q)'nu by tangent components of q."""
+    nd = model.nd
+    if model.configuration.flat:
+        return constraint_hessian(model, q, nu)[:nd]
+    return slopes(lambda d: nu @ constraint_jacobian(model, model.integrate(q, d))[:, :nd], model.nv)
 
 
 def _null(D: Array, tolerance: float, model: Model) -> Array:

@@ -299,8 +299,8 @@ def _scheme(meta: dict[str, Any]) -> Scheme | None:
 def slope_weights(t: Array) -> Array:
     """Weights (n, m) of values at the times t (n, m), one of which is 0 in every row: their sum is the slope at 0 of the polynomial through them.
 
-    >>> slope_weights(np.array([[-0.5, 0.0, 0.5]]))
-    array([[-1.,  0.,  1.]])
+    >>> slope_weights(np.array([[0.0, 1.0, 2.0]]))
+    array([[-1.5,  2. , -0.5]])
     """
     m = t.shape[1]
     centre = np.abs(t).argmin(axis=1)

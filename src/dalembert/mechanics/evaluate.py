@@ -527,8 +527,9 @@ def acceleration(
 ) -> Acceleration:
     """ddq and lambda of d/dt L_v - L_q = F - Dh^T lambda under the constraints (Scalable variational integrators, eqs 28, 36).
 
-    lambda has the sign of `Trajectory.lam`, to which dt lambda is the impulse of a step: the force is -Dh^T lambda. Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations. With
-    `derivatives=True` the result also carries the exact first derivatives (see `Acceleration`).
+    lambda has the sign of `Trajectory.lam`, which is about dt lambda: the force of the constraints is -Dh^T lambda.
+    Unpacks as `ddq, lam = acceleration(...)`. `ddq_kin` (nk,) are the prescribed accelerations. With `derivatives=True`
+    the result also carries the exact first derivatives (see `Acceleration`).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -9.8))])
