@@ -19,7 +19,7 @@ class RK4(da.OneStepMap):
         self._rate = da.EulerModel(model, 1.0)
 
     def _stages(self, x, u):
-        """(weight, slope, its derivatives by (x, u)) of the four stages."""
+        """(weight, derivatives of the slope by (x, u)) of the four stages."""
         n = self.nx
         slope, by = np.zeros(n), np.zeros((n, n + self.nu))
         for at, weight in ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6)):
@@ -30,13 +30,18 @@ class RK4(da.OneStepMap):
             by = (A - np.eye(n)) @ inner
             by[:, n:] += B
             slope = self._rate.f(here, u) - here
-            yield weight, slope, by
+            yield weight, by
 
     def f(self, x, u, k=0):
-        return x + self.dt * sum(weight * slope for weight, slope, _ in self._stages(x, u))
+        rate = lambda y: self._rate.f(y, u) - y  # noqa: E731
+        h = self.dt
+        k1 = rate(x)
+        k2 = rate(x + h / 2 * k1)
+        k3 = rate(x + h / 2 * k2)
+        return x + h / 6 * (k1 + 2 * (k2 + k3) + rate(x + h * k3))
 
     def linearize(self, x, u, k=0):
-        D = self.dt * sum(weight * by for weight, _, by in self._stages(x, u))
+        D = self.dt * sum(weight * by for weight, by in self._stages(x, u))
         return np.eye(self.nx) + D[:, : self.nx], D[:, self.nx :]
 
 

@@ -155,8 +155,10 @@ def test_filters(name: str) -> None:
     sensor = da.measure(complete(one_step), "theta")
     errors = {}
     for kind in (da.ExtendedKalmanFilter, da.UnscentedKalmanFilter, da.ParticleFilter):
+        options = {"particles": 150} if kind is da.ParticleFilter else {}  # without their noise they would collapse
+        noise = 1e-4 if kind is da.ParticleFilter else 1e-6
         for system_or_map in (system, one_step):
-            kalman = kind(system_or_map, sensor, Q=1e-6, R=0.01)
+            kalman = kind(system_or_map, sensor, Q=noise, R=0.01, **options)
             run = kalman.run(kalman.start([0.4, 0.0], [0.02, 0.1]), U, Z)
             errors[kind.__name__] = np.abs(run.mean - truth)[20:, 0].mean()
             assert errors[kind.__name__] < 0.05

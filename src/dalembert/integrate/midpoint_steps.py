@@ -30,6 +30,9 @@ class MidpointSteps(Steps):
     def __init__(self, vi: MidpointVI, t: Array) -> None:
         super().__init__(vi, t)
         self.dt = vi.lengths(self.count)
+        m = vi.model
+        self._nq, self._nd, self._nqd, self._nu = m.nq, m.nd, m.nqd, m.nu  # asked for in every step
+        self._no_lam = np.zeros(m.nc)
 
     def state(self, x: Array, k: int) -> State:
         """The integrator's state of a state vector at step k."""
@@ -40,11 +43,11 @@ class MidpointSteps(Steps):
 
     def solve(self, x: Array, u: Array, k: int, guess: Array | None = None) -> tuple[Array, Array, Array]:
         """(q', p', lambda) of step k."""
-        vi, m = self.one_step, self.one_step.model
-        y = x[: m.nq].copy() if guess is None else guess[: m.nq].copy()
-        y[m.nqd :] = u[m.nu :]
+        vi, nq, nu = self.one_step, self._nq, self._nu
+        y = (x if guess is None else guess)[:nq].copy()
+        y[self._nqd :] = u[nu:]
         q, p, lam, _, status, error = vi._core.step(
-            vi.options, self.dt[k], x[: m.nq], x[m.nq : m.nq + m.nd], u[: m.nu], y, np.zeros(m.nc)
+            vi.options, self.dt[k], x[:nq], x[nq : nq + self._nd], u[:nu], y, self._no_lam
         )
         if status:
             self._fail(status, error, k, x)
@@ -57,8 +60,7 @@ class MidpointSteps(Steps):
 
     def _rate(self, x: Array, u: Array) -> Array:
         """Changes of the kinematic variables from x to the inputs u."""
-        m = self.one_step.model
-        return u[..., m.nu :] - x[..., m.nqd : m.nq]
+        return u[..., self._nu :] - x[..., self._nqd : self._nq]
 
     def simulate(self, x0: Array, U: Array) -> Array:
         """X (N+1, nx) from x0 under the inputs U (N, nu)."""
@@ -308,7 +310,8 @@ class MidpointSteps(Steps):
         """Threads pay only for enough work: a step costs about nx^2 multiply-adds times a constant."""
         if threads is not None:
             return threads
-        return min(os.cpu_count() or 1, 1 + self.count * self.one_step.nx**2 // 200_000)
+        wanted = 1 + self.count * self.one_step.nx**2 // 200_000
+        return wanted if wanted == 1 else min(os.cpu_count() or 1, wanted)  # to count the cores takes long itself
 
 
 def kalman_in_core(

@@ -74,6 +74,7 @@ class Configuration:
         self.coordinates = tuple(name + end for name, kind in self.joints for end in kind.coordinates)
         self.velocities = tuple(name + end for name, kind in self.joints for end in kind.velocities)
         self.nq, self.nv = len(self.coordinates), len(self.velocities)
+        self.flat = all(kind.chart is None for _, kind in self.joints)  # all coordinates are plain numbers
 
     @cached_property
     def _places(self) -> tuple[_Place, ...]:
@@ -93,14 +94,9 @@ class Configuration:
             q[place.q], v[place.v] = False, False
         return np.flatnonzero(q), np.flatnonzero(v)
 
-    @property
-    def flat(self) -> bool:
-        """Whether all coordinates are plain numbers."""
-        return not self._places
-
     def difference(self, q0: Array, q1: Array) -> Array:
         """The tangent vector (..., nv) at q0 (..., nq) that leads to q1."""
-        if not self._places:
+        if self.flat:
             return np.subtract(q1, q0)
         at, to = self._numbers
         q0, q1 = np.broadcast_arrays(q0, q1)
@@ -112,7 +108,7 @@ class Configuration:
 
     def integrate(self, q: Array, dv: Array) -> Array:
         """The configuration (..., nq) to which dv (..., nv) leads from q."""
-        if not self._places:
+        if self.flat:
             return np.add(q, dv)
         at, to = self._numbers
         lead = np.broadcast_shapes(np.shape(q)[:-1], np.shape(dv)[:-1])
@@ -125,7 +121,7 @@ class Configuration:
 
     def difference_jacobian(self, q0: Array, q1: Array) -> Array | None:
         """Derivative (..., nv, nv) of difference(q0, integrate(q1, dv)) by dv at 0; None: the identity."""
-        if not self._places:
+        if self.flat:
             return None
         q0, q1 = np.broadcast_arrays(q0, q1)
         out = np.broadcast_to(np.eye(self.nv), (*q0.shape[:-1], self.nv, self.nv)).copy()
@@ -135,7 +131,7 @@ class Configuration:
 
     def integrate_jacobian(self, q: Array) -> Array | None:
         """Derivative (..., nq, nv) of integrate(q, dv) by dv at 0; None: the identity."""
-        if not self._places:
+        if self.flat:
             return None
         out = np.zeros((*np.shape(q)[:-1], self.nq, self.nv))
         at, to = self._numbers
