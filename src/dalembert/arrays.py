@@ -52,7 +52,7 @@ def finite(value: object, what: str, *shapes: tuple[int | None, ...], names: Seq
             wanted = " or ".join(map(_shown, shapes))
             raise ValueError(f"{what} has shape {x.shape}, but {wanted} is needed")
         x = x.reshape(1)
-    if not _all_finite(x):
+    if not all_finite(x):
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
         if names and x.ndim in (1, 2):
             where = ", ".join([*(f"step {i}" for i in place[:-1]), repr(names[place[-1]])])
@@ -62,14 +62,21 @@ def finite(value: object, what: str, *shapes: tuple[int | None, ...], names: Seq
     return x
 
 
-def _all_finite(x: Array) -> bool:
-    if (
-        x.size > 1000
-    ):  # a dot product finds every NaN for a fraction of a look at each entry; it may also overflow by itself
-        flat = x.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            if math.isfinite(flat.dot(flat)):
-                return True
+_ZEROS = np.zeros(1000)
+
+
+def all_finite(x: Array) -> bool:
+    """Whether no entry is NaN or infinite: a product with zeros finds that out sooner than a look at each entry.
+
+    >>> all_finite(np.array([1e308, 1e308])), all_finite(np.array([1.0, np.inf]))
+    (True, False)
+    """
+    if x.size <= 1000:
+        return math.isfinite(np.vdot(x, _ZEROS[: x.size]))
+    flat = x.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):  # the square may overflow by itself
+        if math.isfinite(flat.dot(flat)):
+            return True
     return bool(np.isfinite(x).all())
 
 

@@ -7,6 +7,7 @@ control synthesis using one-step methods in discrete mechanics, section III-C.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,8 +66,8 @@ class ExtendedKalmanFilter(GaussianFilter):
         expected = np.asarray(self.measurement.h(estimate.mean), dtype=float)
         cross = P @ H.T
 
-        def joseph(K: Array, rows: Array) -> Array:
+        def joseph(K: Array, rows: Any, R: Array) -> Array:
             M = np.eye(len(P)) - K @ H[rows]
-            return np.asarray(M @ P @ M.T + K @ np.asarray(self.R)[np.ix_(rows, rows)] @ K.T)
+            return np.asarray(M @ P @ M.T + K @ R @ K.T)
 
         return self._gaussian_update(estimate, z, expected, H @ cross, cross, joseph)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, weight
+from ..arrays import Array, all_finite, finite, weight
 from ..errors import SingularityError
 from ..integrate import OneStep, OneStepMap, complete
 from ..text import Brief
@@ -80,26 +80,28 @@ def gate_threshold(gate: float | None, size: int) -> float:
 
 
 def present(z: ArrayLike | None, measurement: Measurement) -> tuple[Array, Any]:
-    """(z (nz,), indices of its entries that are there). None or NaN means missing; infinity is a ValueError."""
+    """(z (nz,), indices of its entries that are there: a slice if none is missing). None or NaN means missing; infinity is a ValueError."""
     if z is None:
         return np.full(measurement.size, np.nan), np.zeros(0, dtype=int)
     z = np.asarray(z, dtype=float)
     if z.shape != (measurement.size,):
         raise ValueError(f"z has shape {z.shape}, but ({measurement.size},) is needed")
+    if all_finite(z):
+        return z, slice(None)
     if np.isinf(z).any():
         raise ValueError("z is infinite (use NaN for a missing entry)")
     return z, np.flatnonzero(~np.isnan(z))
 
 
-def factor(S: Array, what: str, names: tuple[str, ...] = ()) -> Array:
-    """Cholesky factor of a covariance that must be positive definite."""
+def factor(S: Array, what: str, names: tuple[str, ...] = (), rows: Any = slice(None)) -> Array:
+    """Cholesky factor of a covariance, of the `rows` of `names`, that must be positive definite."""
     try:
         return np.asarray(np.linalg.cholesky(S))
     except np.linalg.LinAlgError:
         raise SingularityError(
             f"{what} is not positive definite",
             matrix=what,
-            variables=names,
+            variables=tuple(map(str, np.array(names)[rows])),
             hint="the measurement noise is too small for the conditioning of the state, or the filter has diverged",
         ) from None
 
@@ -182,26 +184,26 @@ class GaussianFilter:
         expected: Array,
         S: Array,
         cross: Array,
-        joseph: Callable[[Array, Array], Array],
+        joseph: Callable[[Array, Any, Array], Array],
     ) -> Estimate:
         """Update with predicted measurement `expected`, its covariance S without noise, cross covariance of x and z.
 
-        `joseph(K, rows)` returns the new covariance for the gain K of the measured rows.
+        `joseph(K, rows, R)` returns the new covariance for the gain K of the measured rows with noise R.
         """
         values, rows = present(z, self.measurement)
-        if len(rows) == 0:
-            return Estimate(estimate.mean, estimate.covariance, np.full(self.measurement.size, np.nan))
         innovation = self.measurement.innovation(values, expected)
         e = innovation[rows]
-        total = S[np.ix_(rows, rows)] + np.asarray(self.R)[np.ix_(rows, rows)]
-        names = tuple(self.measurement.names[i] for i in rows)
-        L = factor((total + total.T) / 2, "innovation covariance", names)
-        white = np.linalg.solve(L, e)
-        distance = float(white @ white)
-        if distance > gate_threshold(self.gate, len(rows)):
+        if len(e) == 0:
+            return Estimate(estimate.mean, estimate.covariance, innovation)
+        R = np.asarray(self.R)[rows][:, rows]
+        total = S[rows][:, rows] + R
+        L = factor((total + total.T) / 2, "innovation covariance", self.measurement.names, rows)
+        white = np.linalg.solve(L, np.column_stack([e, cross[:, rows].T]))
+        distance = float(white[:, 0] @ white[:, 0])
+        if distance > gate_threshold(self.gate, len(e)):
             return Estimate(estimate.mean, estimate.covariance, innovation, distance, False)
-        K = np.linalg.solve(L.T, np.linalg.solve(L, cross[:, rows].T)).T
-        P = joseph(K, rows)
+        K = np.linalg.solve(L.T, white[:, 1:]).T
+        P = joseph(K, rows, R)
         mean = self.map.retract(estimate.mean, K @ e)
         return Estimate(mean, recentred(self.map, estimate.mean, mean, (P + P.T) / 2), innovation, distance, True)
 
@@ -234,7 +236,7 @@ def root(P: Array) -> Array:
 
 def check_finite(mean: Array, P: Array, space: OneStepMap, k: int) -> None:
     """A filter never hands on NaN: raise with the states that overflowed."""
-    if np.isfinite(mean).all() and np.isfinite(P).all():
+    if all_finite(mean) and all_finite(P):
         return
     bad = [space.x_names[i] for i in np.flatnonzero(~np.isfinite(mean))]
     bad += [space.dx_names[i] for i in np.flatnonzero(~np.isfinite(P).all(axis=1))]

@@ -97,7 +97,7 @@ class ParticleFilter(GaussianFilter):
         assert cloud.weights is not None
         values, rows = present(z, self.measurement)
         nothing = np.full(self.measurement.size, np.nan)
-        if len(rows) == 0:
+        if len(values[rows]) == 0:
             return replace(cloud, innovation=nothing, distance=float("nan"), accepted=None)
         sensor = self.measurement
         if sensor.matrix is not None:
@@ -107,10 +107,10 @@ class ParticleFilter(GaussianFilter):
         e = sensor.innovation(values, expected)
         mean = cloud.weights @ e
         spread = (e - mean)[:, rows]
-        noise = np.asarray(self.R)[np.ix_(rows, rows)]
+        noise = np.asarray(self.R)[rows][:, rows]
         total = spread.T @ (cloud.weights[:, None] * spread) + noise
         distance = float(np.sum(np.linalg.solve(factor(total, "innovation covariance"), mean[rows]) ** 2))
-        if distance > gate_threshold(self.gate, len(rows)):
+        if distance > gate_threshold(self.gate, len(noise)):
             return replace(cloud, innovation=mean, distance=distance, accepted=False)
         white = np.linalg.solve(factor(noise, "R"), e[:, rows].T)
         log = np.log(np.maximum(cloud.weights, np.finfo(float).tiny)) - 0.5 * np.sum(white**2, axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,8 +81,7 @@ class UnscentedKalmanFilter(GaussianFilter):
         S = deviation.T @ (spreads[:, None] * deviation)
         cross = away.T @ (spreads[:, None] * deviation)
 
-        def joseph(K: Array, rows: Array) -> Array:
-            total = S[np.ix_(rows, rows)] + np.asarray(self.R)[np.ix_(rows, rows)]
-            return np.asarray(P - K @ total @ K.T)
+        def joseph(K: Array, rows: Any, R: Array) -> Array:
+            return np.asarray(P - K @ (S[rows][:, rows] + R) @ K.T)
 
         return self._gaussian_update(estimate, z, first + shift, S, cross, joseph)

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, all_finite
 from ..errors import ConvergenceError
 from .costs import BoundCost, Hessian
 
@@ -128,7 +128,7 @@ class Discrete:
     def project(self, X: Array, U: Array, K: Array) -> tuple[Array, Array]:
         """The motion that follows a curve under the feedback K (eq. 27); raises ConvergenceError."""
         Xp, Up = self.system.project(X, U, K)
-        if not (np.isfinite(Xp).all() and np.isfinite(Up).all()):
+        if not (all_finite(Xp) and all_finite(Up)):
             raise ConvergenceError("the projected motion is not finite")
         return Xp, Up
 
@@ -151,10 +151,10 @@ class Discrete:
     def point(self, X: Array, U: Array, value: float | None = None) -> Point:
         """Linearize at a motion and choose the projection's gains."""
         A, B = self._linearize(X, U)
-        if not (np.isfinite(A).all() and np.isfinite(B).all()):
+        if not (all_finite(A) and all_finite(B)):
             raise ConvergenceError("the linearization along the motion is not finite")
         lx, lu = self.cost.gradient(X, U)
-        if not (np.isfinite(lx).all() and np.isfinite(lu).all()):
+        if not (all_finite(lx) and all_finite(lu)):
             raise ValueError("the gradient of the cost is not finite")
         p = Point(X, U, self.value(X, U) if value is None else value, A, B, lx, lu)
         if self.gains == "lq":
@@ -279,7 +279,7 @@ def _solve_lq(
     K, c, P, b, status = _core.riccati(A, B, Q, R, Qf, len(B), S=S, q=q, r=r, qf=qf, cost_to_go=want_value)
     if status["failed_step"] >= 0:
         raise IndefiniteModel(f"R + B'PB is not positive definite at step {status['failed_step']}")
-    if not (np.isfinite(K).all() and np.isfinite(c).all()):
+    if not (all_finite(K) and all_finite(c)):
         raise IndefiniteModel("the Riccati sweep overflows: some unstable direction cannot be steered")
     return LQ(K, c, P[0], b[0]) if want_value else LQ(K, c)
 
