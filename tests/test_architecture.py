@@ -70,9 +70,7 @@ def test_the_checker_sees_arrows(tmp_path, monkeypatch):
 # ---- private names
 
 # (file, private name of another room): to be emptied
-PRIVATE = {
-    ("formats/document.py", "_frame"),
-}
+PRIVATE: set[tuple[str, str]] = set()
 
 
 def is_private(name: str) -> bool:

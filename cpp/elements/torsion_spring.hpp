@@ -1,11 +1,9 @@
 // Torsion spring between two sites: k/2 phi^2, with phi the angle of the rotation about n nearest to R = R_a^T R_b,
 // less its rest. Numbers: u, w (unit vectors in site axes, (u, w, n) right-handed), k, rest.
 //
-// With z the complex number C + i S, C = u_a.u_b + w_a.w_b = trace R - n.R n, S = w_a.u_b - u_a.w_b = 2 n.axial(R):
+// With the complex number z = C + i S, C = u_a.u_b + w_a.w_b = trace R - n.R n, S = w_a.u_b - u_a.w_b = 2 n.axial(R):
 // phi = arg(z) - rest. Local variables are the rotations from site a up to the common joint and down to site b, in this
-// order. R is a product of them, so that R_i = R_a^T [s_i a_i] R_b and, for i <= k, R_ik = R_a^T [s_i a_i] [s_k a_k]
-// R_b, with s = -1 on the way up, +1 on the way down; z is linear in R. Then phi_i = Im(z_i/z), phi_ik = Im(z_ik/z -
-// z_i z_k/z^2), and so on.
+// order; w.local.axis holds -a_i on the way up and a_i on the way down (kernels.md 8.8).
 #pragma once
 #include "site.hpp"
 #include "tape.hpp"

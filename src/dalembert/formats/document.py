@@ -28,7 +28,7 @@ from ..errors import ModelError
 from ..model.elements import ELEMENTS, WORLD, Element, is_known
 from ..model.elements.fields import Unsuited
 from ..model.elements.fields import shown as _brief
-from ..model.frames import AXES, Frame, Kinematic, Visual, _frame
+from ..model.frames import AXES, Frame, Kinematic, Visual, make_frame
 from ..model.model import Model
 
 Path = tuple[str | int, ...]
@@ -138,7 +138,7 @@ def _one_frame(row: Mapping[str, Any], children: Sequence[Frame], path: Path) ->
     key = moves[0]
     value = _matrix(row[key], (*path, key)) if key == "se3" else _amount(row[key], (*path, key))
     try:
-        return _frame(key, value, list(reversed(children)), **options)
+        return make_frame(key, value, list(reversed(children)), **options)
     except ModelError as error:
         raise Fault(error.reason, path, error.culprit) from None
 

@@ -255,7 +255,7 @@ def _inertia(value: Any, label: str) -> tuple[float, ...]:
     return numbers if len(numbers) == 6 else (*numbers, 0.0, 0.0, 0.0)
 
 
-def _frame(
+def make_frame(
     transform: str,
     value: Any,
     children: Sequence[Frame],
@@ -267,6 +267,7 @@ def _frame(
     pitch: float = 0.0,
     visuals: Sequence[Visual] = (),
 ) -> Frame:
+    """A checked frame: `transform` by name, its amount or matrix, children and options as for `tx`."""
     label = f"frame '{name}'" if name is not None else f"frame {transform}({value!r})"
     if name is not None and (not isinstance(name, str) or not name):
         raise ModelError(f"frame name must be a non-empty string, not {name!r}", culprit=f"frame {transform}")
@@ -330,7 +331,7 @@ def _matrix4(value: Any, label: str) -> Matrix4:
 
 def _elementary(transform: str, text: str) -> Any:
     def make(value: float | str | Kinematic, *children: Frame, **options: Any) -> Frame:
-        return _frame(transform, value, children, **options)
+        return make_frame(transform, value, children, **options)
 
     make.__name__ = make.__qualname__ = transform
     make.__doc__ = f"""{text}
@@ -359,4 +360,4 @@ def se3(matrix: object, *children: Frame, **options: Any) -> Frame:
     >>> se3([[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], name="shifted").name
     'shifted'
     """
-    return _frame("se3", matrix, children, **options)
+    return make_frame("se3", matrix, children, **options)

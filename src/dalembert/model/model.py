@@ -407,7 +407,7 @@ def _unknown_kind(e: Element) -> ModelError:
     else:
         hint = "use Potential, Force or Constraint with a function of your own"
     return ModelError(
-        f"{name} is not a known kind of element, so nothing would act: {hint} (or register the class with @element)",
+        f"{name} is not a known kind of element, so nothing would act; {hint} (or register the class with @element)",
         culprit=name,
     )
 
