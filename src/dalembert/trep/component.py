@@ -31,6 +31,23 @@ class Component:
         return f"<{type(self).__name__} {self.name!r}>"
 
 
+class Pair:
+    """What acts between two frames."""
+
+    _frame1: Any
+    _frame2: Any
+
+    @property
+    def frame1(self) -> Any:
+        """First frame."""
+        return self._frame1
+
+    @property
+    def frame2(self) -> Any:
+        """Second frame."""
+        return self._frame2
+
+
 def number(value: Any, what: str) -> float:
     """A finite float, or an error that says what is wrong."""
     try:

@@ -7,27 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import model as da
-from .component import number
+from .component import Pair, number
 from .config import Config
 from .constraint import Constraint
 from .potentials import _vector
 
 
-class _Pair(Constraint):
+class _Pair(Pair, Constraint):
     """A constraint between two frames."""
-
-    _frame1: Any
-    _frame2: Any
-
-    @property
-    def frame1(self) -> Any:
-        """First frame."""
-        return self._frame1
-
-    @property
-    def frame2(self) -> Any:
-        """Second frame."""
-        return self._frame2
 
     def get_actual_distance(self) -> float:
         """Distance between the two frames at the current configuration."""

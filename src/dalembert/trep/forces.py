@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from .. import model as da
-from .component import Parameter, number
+from .component import Pair, Parameter, number
 from .config import Config
 from .finput import Input
 from .force import Force
@@ -86,7 +86,7 @@ class Damping(Force):
         return da.Damping(0.0, tuple(terms))
 
 
-class LinearDamper(Force):
+class LinearDamper(Pair, Force):
     """Damper between two frames: force -c d(distance)/dt along their line."""
 
     NATIVE: ClassVar[bool] = True
@@ -96,16 +96,6 @@ class LinearDamper(Force):
         self._frame1, self._frame2 = system.get_frame(frame1), system.get_frame(frame2)
         self._c = number(c, "c")
         super().__init__(system, name)
-
-    @property
-    def frame1(self) -> Any:
-        """First frame."""
-        return self._frame1
-
-    @property
-    def frame2(self) -> Any:
-        """Second frame."""
-        return self._frame2
 
     def _element(self, names: Any) -> Any:
         return da.LinearDamper(names.frame(self._frame1), names.frame(self._frame2), self._c)

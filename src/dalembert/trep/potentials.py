@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import model as da
-from .component import Parameter, number
+from .component import Pair, Parameter, number
 from .config import Config
 from .potential import Potential
 from .spline import Spline
@@ -49,7 +49,7 @@ class Gravity(Potential):
         return da.Gravity(self._gravity)
 
 
-class LinearSpring(Potential):
+class LinearSpring(Pair, Potential):
     """Spring between two frames: k/2 (distance - x0)^2."""
 
     NATIVE: ClassVar[bool] = True
@@ -60,16 +60,6 @@ class LinearSpring(Potential):
         self._frame1, self._frame2 = system.get_frame(frame1), system.get_frame(frame2)
         self._k, self._x0 = number(k, "k"), number(x0, "x0")
         super().__init__(system, name)
-
-    @property
-    def frame1(self) -> Any:
-        """First frame."""
-        return self._frame1
-
-    @property
-    def frame2(self) -> Any:
-        """Second frame."""
-        return self._frame2
 
     def _element(self, names: Any) -> Any:
         return da.LinearSpring(names.frame(self._frame1), names.frame(self._frame2), self._k, self._x0)
