@@ -202,7 +202,7 @@ class GaussianFilter:
         distance = float(white[:, 0] @ white[:, 0])
         if distance > gate_threshold(self.gate, len(e)):
             return Estimate(estimate.mean, estimate.covariance, innovation, distance, False)
-        K = np.linalg.solve(L.T, white[:, 1:]).T
+        K: Array = np.asarray(np.linalg.solve(L.T, white[:, 1:]).T, dtype=np.float64)
         P = joseph(K, rows, R)
         mean = self.map.retract(estimate.mean, K @ e)
         return Estimate(mean, recentred(self.map, estimate.mean, mean, (P + P.T) / 2), innovation, distance, True)
