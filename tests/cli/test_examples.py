@@ -12,6 +12,12 @@ matplotlib.use("Agg")
 FILES = {p.stem: p for p in example_files()}
 
 
+@pytest.fixture(autouse=True)
+def beside_each_other(monkeypatch):
+    """Examples may import each other, as when they are run."""
+    monkeypatch.syspath_prepend(FILES["closed_chain"].parent)
+
+
 def run(name, tmp_path, capsys, *args):
     """Printed text of an example."""
     spec = importlib.util.spec_from_file_location(name, FILES[name])
@@ -39,6 +45,7 @@ def test_single_pendulum(tmp_path, capsys):
     assert ours[0] < 1e-3
     assert abs(ours[1]) < 1e-5
     assert heun[1] > 1e-3
+    assert numbers(text, rf"force balance.*drift of the mean{NUMBER}")[0] < -1e-3
 
 
 def test_higher_order(tmp_path, capsys):
@@ -61,6 +68,7 @@ def test_closed_chain(tmp_path, capsys):
     text = run("closed_chain", tmp_path, capsys, "--time", "10")
     assert numbers(text, rf"dt = 0.01: .*constraints{NUMBER}")[0] < 1e-12
     assert numbers(text, rf"Runge-Kutta 4.*constraints{NUMBER}")[0] > 1e-4
+    assert numbers(text, rf"force balance.*energy{NUMBER} J at the end")[0] < -1
 
 
 def test_screw(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from .batch import Rollouts, ensemble, rollouts
 from .continuous import simulate_continuous
+from .discrete_lagrangian import DiscreteLagrangian
 from .euler import EulerModel
 from .midpoint import MidpointVI
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
@@ -9,6 +10,7 @@ from .scheme import Scheme
 from .trajectory import State, Trajectory
 
 __all__ = [
+    "DiscreteLagrangian",
     "EulerModel",
     "MidpointVI",
     "OneStep",

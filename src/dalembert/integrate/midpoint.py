@@ -32,6 +32,7 @@ from ..mechanics import (
 )
 from ..model import Model
 from .composition import composition, straight
+from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
 from .midpoint_steps import MidpointSteps
 from .onestep import OneStepMap, Tangent
 from .reachable import in_gauge_of, settled, tangent
@@ -668,6 +669,28 @@ class MidpointVI(OneStepMap):
         """Exact second derivatives of z . f: xx (ndx, ndx), xu (ndx, nu), uu (nu, nu)."""
         step, y, w = self._at(k, x, u)
         return step.second_order(y, w, 0, matrix(z, (self.ndx,), "z"))
+
+    def discrete_lagrangian(
+        self, q0: Named, q1: Named, u: Named | None = None, *, dt: float | None = None
+    ) -> DiscreteLagrangian:
+        """Ld(q0, q1), F-, F+ and M of a step between two configurations (nq,) under inputs u (nu,), with their derivatives by slot.
+
+        Of a midpoint step: a step of order 4 or 6 is composed of several, each with its own.
+
+        >>> import dalembert as da
+        >>> torque = da.ConfigForce("theta", "torque")
+        >>> pendulum = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0)), torque])
+        >>> vi = da.MidpointVI(pendulum, dt=0.1, forcing="left")
+        >>> s = vi.step(vi.state(q=[0.2], p=[0.5]), u=[0.8])
+        >>> Ld = vi.discrete_lagrangian([0.2], s.q, u=[0.8])
+        >>> round(float(Ld.D1D1[0, 0]), 4), round(float(Ld.M[0, 0]), 4), bool(abs(Ld.D2 + Ld.F_plus - s.p) < 1e-12)
+        (9.7611, -10.2389, True)
+        """
+        if self.order != 2:
+            raise ValueError(
+                f"a step of order {self.order} is composed of {len(self.parts)} midpoint steps: ask MidpointVI(model, dt) for each"
+            )
+        return discrete_lagrangian(self.model, q0, q1, u, self._length(dt), self.alpha, FORCING[self.forcing])
 
     def condition(self, state: State, u: Named | None = None, kinematic: Named | None = None) -> dict[str, float]:
         """Ratio of the largest to the smallest pivot of the step's matrices: of the Newton matrix and of Dh(q_k+1) M^-1 Dh(q_k)^T
