@@ -20,7 +20,14 @@ PAGE = ROOT / "docs/architecture.md"
 PICTURE = ROOT / "docs/images/rooms.svg"
 
 PUBLIC = "dalembert"  # the front door: names imported from the package itself
-BASE = ("arrays", "errors", "text", "files", "extras")  # every room may use these; no arrows are drawn to them
+BASE = (
+    "arrays",
+    "errors",
+    "text",
+    "files",
+    "extras",
+    "progress",
+)  # every room may use these; no arrows are drawn to them
 WHEN = ("at import", "on use", "for types")
 EXCEPTION = "exception"
 

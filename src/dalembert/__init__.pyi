@@ -283,6 +283,9 @@ from .mechanics import (
     spatial_momentum as spatial_momentum,
 )
 from .mechanics import (
+    trim as trim,
+)
+from .mechanics import (
     twists as twists,
 )
 from .model import (
@@ -440,6 +443,9 @@ from .viewing import (
 )
 from .viewing import (
     plot_trajectory as plot_trajectory,
+)
+from .viewing import (
+    show as show,
 )
 from .viewing import (
     view as view,

@@ -18,8 +18,9 @@ EXTRA_OF = {
     "trimesh": ("view", "meshes"),
     "collada": ("view", "meshes in .dae files"),
     "PIL": ("view", "films and pictures"),
-    "rich": ("cli", "the command line and progress bars"),
     "typer": ("cli", "the command line"),
+    "pandas": ("data", "tables of pandas"),
+    "xarray": ("data", "datasets of xarray"),
     "control": ("control", "systems of python-control"),
     "distributed": ("dask", "ensembles on many machines"),
 }

@@ -62,8 +62,15 @@ class Symbolic:
         return self.q[self.model.index(name)]
 
     def velocity(self, name: str) -> Any:
-        """The symbol of a variable's velocity."""
-        return self.v[self.model.index(name)]
+        """The symbol of a variable's velocity; of a frame (a name that no variable has), the velocity of its origin in world axes, 3 (m/s)."""
+        model = self.model
+        if name not in model.variables and name in model.frame_names:
+            return self.rate(self.position(name))
+        return self.v[model.index(name)]
+
+    def push(self, frame: str, force: Any) -> Any:
+        """Generalized forces of a force (3, world axes) at the origin of a frame: those with the same power for every velocity."""
+        return self.ca.jtimes(self.rate(self.position(frame)), self.v, force, True)
 
     def input(self, name: str) -> Any:
         """The symbol of an input."""
@@ -232,8 +239,8 @@ class Symbolic:
 
 
 class Quantities:
-    """What a user's function sees of a model: `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`,
-    `m.pose("bob")`. Wrong names raise `ModelError`."""
+    """What a user's function sees of a model: `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`, `m.velocity("bob")`,
+    `m.angular_velocity("bob")`, `m.pose("bob")`. Wrong names raise `ModelError`."""
 
     def __init__(self, symbolic: Symbolic, label: str, *, moving: bool = True, inputs: Sequence[str] | None = None):
         self._symbolic = symbolic
@@ -245,10 +252,15 @@ class Quantities:
         """A configuration variable."""
         return self._named(self._symbolic.variable, variable)
 
-    def velocity(self, variable: str) -> Any:
-        """Velocity of a variable."""
+    def velocity(self, name: str) -> Any:
+        """Velocity of a variable, or of a frame's origin in world axes (3)."""
         self._only_if(self._moving, "velocities")
-        return self._named(self._symbolic.velocity, variable)
+        return self._named(self._symbolic.velocity, name)
+
+    def angular_velocity(self, frame: str) -> Any:
+        """Angular velocity of a frame in world axes (3)."""
+        self._only_if(self._moving, "velocities")
+        return self._named(self._symbolic.angular_velocity, frame)
 
     def input(self, name: str) -> Any:
         """An input."""

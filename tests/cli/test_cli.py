@@ -35,8 +35,8 @@ def as_json(capsys, *args):
 def test_demo_writes_what_it_says(capsys, tmp_path):
     facts = as_json(capsys, "demo", "--out", tmp_path, "--time", 5)
     assert facts["steps"] == 500
-    assert facts["largest constraint violation"] < 1e-12
-    assert facts["largest energy error (J)"] < 0.1
+    assert facts["largest_constraint_violation"] < 1e-12
+    assert facts["largest_energy_error"] < 0.1
     assert (tmp_path / "demo.png").stat().st_size > 20_000
     page = (tmp_path / "demo.html").read_text()
     assert "<script" in page
@@ -46,7 +46,7 @@ def test_demo_writes_what_it_says(capsys, tmp_path):
 
 def test_info(capsys):
     facts = as_json(capsys, "info", "scissor_lift")
-    assert facts["degrees of freedom"] == 1
+    assert facts["degrees_of_freedom"] == 1
     assert len(facts["constraints"]) == 10
     code, out, _ = run(capsys, "info", "closed_chain")
     assert code == 0
@@ -70,7 +70,7 @@ def test_simulate_equals_python(capsys, tmp_path):
     want = vi.simulate(vi.state([1.2], v=[0.3]), 100, u=[0.2])
     got = da.Trajectory.load(saved)
     assert np.array_equal(got.q, want.q)
-    assert facts["final configuration"]["theta"] == want.q[-1, 0]
+    assert facts["final_configuration"]["theta"] == want.q[-1, 0]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "e.png", "swing.npz"]
     assert as_json(capsys, "convert", saved, table)["steps"] == 100
     assert np.allclose(da.Trajectory.load(table, want.model).q, want.q)
@@ -143,7 +143,7 @@ def test_linearize(capsys, tmp_path):
     A, B = vi.linearize(vi.state([0.2]))
     assert np.array_equal(facts["A"], A)
     assert np.array_equal(np.load(tmp_path / "ab.npz")["B"], B)
-    assert facts["controllable rank"] == 2
+    assert facts["controllable_rank"] == 2
     assert "largest |eigenvalue|" in run(capsys, "linearize", "cart_pole")[1]
 
 
@@ -175,7 +175,7 @@ def test_optimize(capsys, tmp_path):
     facts = as_json(capsys, "optimize", file, "--save", tmp_path / "o.npz", "--plot", tmp_path / "o.png", "--gains",
                     tmp_path / "g.npz")  # fmt: skip
     assert facts["status"] == "converged"
-    assert facts["final state"]["theta"] == pytest.approx(np.pi, abs=0.05)
+    assert facts["final_state"]["theta"] == pytest.approx(np.pi, abs=0.05)
     assert da.Trajectory.load(tmp_path / "o.npz").steps == 30
     # the result is a reference for the next problem, which it solves at once
     (tmp_path / "next.toml").write_text(PROBLEM.replace("goal =", 'reference = "o.npz"\nguess = "o.npz"\n#'))
@@ -480,3 +480,22 @@ def test_bench(capsys, tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     assert as_json(capsys, "bench", "--quick", "--only", "ekf") == {"args": "--quick --only ekf"}
+
+
+def test_models_are_listed(capsys):
+    rows = as_json(capsys, "models")
+    assert set(rows) == set(da.models.names())
+    assert rows["closed_chain"]["constraints"] == 4
+    code, out, _ = run(capsys, "models")
+    assert code == 0
+    assert "cart_pole" in out
+
+
+def test_keys_for_programs_have_no_spaces(capsys):
+    for args in (
+        ("info", "closed_chain"),
+        ("simulate", "pendulum", "--time", 0.1),
+        ("equilibrium", "pendulum"),
+        ("linearize", "pendulum"),
+    ):
+        assert not [key for key in as_json(capsys, *args) if not key.isidentifier()]

@@ -148,6 +148,29 @@ def test_weights_by_name_in_lqr():
     np.testing.assert_array_equal(named.K, plain.K)
 
 
+def test_weights_by_name_at_a_point():
+    vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
+    upright = vi.state(q={"theta": np.pi})
+    A, B = vi.linearize(upright)
+    by_name = da.lqr_infinite(A, B, Q={"theta": 10.0, "p.*": 0.1, "*": 1.0}, R={"push": 0.2}, names=vi)
+    by_order = da.lqr_infinite(A, B, Q=[1.0, 10.0, 0.1, 0.1], R=0.2)
+    assert np.array_equal(by_name.K, by_order.K)
+    same = da.lqr_infinite(A, B, Q={"theta": 10.0, "p.*": 0.1, "*": 1.0}, R=0.2, names=vi.dx_names)
+    assert np.array_equal(same.K, by_order.K)
+    with pytest.raises(ValueError, match="needs names="):
+        da.lqr_infinite(A, B, Q={"theta": 1.0}, R=0.2)
+    with pytest.raises(ValueError, match="no state is called 'thta'"):
+        da.lqr_infinite(A, B, Q={"thta": 1.0}, R=0.2, names=vi)
+
+
+def test_a_law_at_a_state():
+    vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
+    upright = vi.state(q={"theta": np.pi})
+    gain = da.lqr_infinite(*vi.linearize(upright), Q=1.0, R=1.0)
+    law = da.Feedback.at_point(upright, [0.0], gain.K)
+    assert np.array_equal(law.X[0], [0.0, np.pi, 0.0, 0.0])
+
+
 def test_infinite_horizon_keeps_a_cart_pole_upright():
     vi = da.MidpointVI(models.cart_pole(), dt=0.05)
     system = da.System(vi, steps=1)

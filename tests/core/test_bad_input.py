@@ -150,7 +150,7 @@ CALLS: dict[str, Callable[[], Any]] = {
             {"steps": 2, "u": np.zeros((3, 1))},
             {"steps": 2, "u": np.zeros((2, 2))},
             {"steps": 2, "u": "ab"},
-            {"steps": 2, "u": {"torque": 1.0}},
+            {"steps": 2, "u": {"torqe": 1.0}},
             {"steps": 2, "kinematic": [[1.0], [1.0]]},
         )
     },

@@ -234,8 +234,8 @@ WRONG = {
     "velocity in a potential": (da.Potential(lambda m: m.velocity("a")), "configuration only"),
     "input in a constraint": (da.Constraint(lambda m: m.input("u")), "configuration only"),
     "input not listed": (da.Force(lambda m: {"a": m.input("u")}), "not listed in `uses`"),
-    "no mapping": (da.Force(lambda m: m["a"]), "must return {variable: expression}"),
-    "empty mapping": (da.Force(lambda m: {}), "must return {variable: expression}"),
+    "no mapping": (da.Force(lambda m: m["a"]), "must return {variable or frame: expression}"),
+    "empty mapping": (da.Force(lambda m: {}), "must return {variable or frame: expression}"),
     "row unknown": (da.Force(lambda m: {"zz": m["a"]}), "'zz' is not a variable"),
     "row kinematic": (da.Force(lambda m: {"lift": m["a"]}), "kinematic"),
     "no function": (da.Potential(3.0), "needs a function"),
@@ -269,3 +269,45 @@ def test_a_damaged_tape_is_refused():
     with pytest.raises(ModelError, match="not resolved yet"):
         _ = da.Potential(energy).tape
     assert isinstance(tape, Tape)
+
+
+def test_a_force_on_a_frame_is_a_wrench_without_torque():
+    """At the frame's origin in world axes: the same generalized forces as a Wrench, derivatives included."""
+
+    def arm(*elements):
+        hand = da.rz("c", da.tx(0.4, name="hand", mass=0.3))
+        return da.Model([da.rx("a", da.tz(-1.0, da.ry("b", da.tx(0.7, hand, mass=0.5)), mass=1.0))], elements)
+
+    components = [1.5, -0.4, 2.0]
+    mine = arm(da.Force(lambda m: {"hand": [m.input("s") * c for c in components]}, uses=("s",)))
+    wrench = arm(da.Wrench("hand", force=components, axes="mixed"))
+    q, v = [0.3, -0.8, 1.1], [0.5, 0.2, -0.9]
+    assert da.force(mine, q, v, [1.0]) == pytest.approx(da.force(wrench, q, v), abs=1e-12)
+    for got, want in zip(da.force_first(mine, q, v, [1.0]), da.force_first(wrench, q, v), strict=True):
+        assert got[:, : want.shape[1]] == pytest.approx(want, abs=1e-12)
+
+
+def test_drag_on_a_frame_takes_power_out():
+    """Velocities of frames: F = -c |w| w on the hand, its power is -c |w|^3; forces on a variable add to it."""
+    model = da.Model(
+        [da.rx("a", da.tz(-1.0, da.ry("b", da.tx(0.7, name="hand", mass=0.5)), mass=1.0))],
+        [
+            da.Force(
+                lambda m: {
+                    "hand": -0.3 * ca.norm_2(m.velocity("hand")) * m.velocity("hand"),
+                    "a": -m.angular_velocity("hand")[0],
+                }
+            )
+        ],
+    )
+    q, v = [0.3, -0.8], np.array([0.5, 0.2])
+    w = da.frame_jacobian(model, q, "hand") @ v  # twist, angular first
+    assert da.force(model, q, v) @ v == pytest.approx(
+        -0.3 * np.linalg.norm(speed(model, q, v)) ** 3 - w[0] * v[0], rel=1e-9
+    )
+
+
+def speed(model, q, v, h=1e-6):
+    """Velocity of the hand by differences."""
+    i, step = model.frame_index("hand"), h * np.asarray(v)
+    return (da.positions(model, q + step)[i] - da.positions(model, q - step)[i]) / (2 * h)

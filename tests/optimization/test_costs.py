@@ -133,3 +133,23 @@ def test_barrier_is_smooth_and_decreasing():
     assert (np.diff(v[:, 0])[:1500] < 0).all()
     assert np.abs(np.diff(g[:, 0])).max() < 0.05
     assert (h > 0).all()
+
+
+@pytest.mark.parametrize("name", ["cart_pole", "closed_chain"])
+def test_velocities_in_expressions_are_those_of_the_motion(name):
+    model, found = da.models.load_with_configurations(name)
+    vi = da.MidpointVI(model, dt=0.01)
+    motion = vi.simulate(
+        vi.state(found["q0"] + (name == "cart_pole") * np.array([0.0, 0.5] + [0.0] * (model.nq - 2))), steps=30
+    )
+    system = da.System(vi, steps=30)
+    X, U = system.from_trajectory(motion)
+    frame = model.frame_names[-1]
+    cost = ExpressionCost(
+        terminal=lambda s: s.velocity(model.variables[0]) + 10 * s.velocity(frame)[0] + 100 * s.velocity(frame)[2]
+    )
+    step = 1e-6 * motion.v[-1]
+    i = model.frame_index(frame)
+    w = (da.positions(model, motion.q[-1] + step)[i] - da.positions(model, motion.q[-1] - step)[i]) / 2e-6
+    got = cost.bind(system).values(X, U)[-1]
+    assert got == pytest.approx(motion.v[-1, 0] + 10 * w[0] + 100 * w[2], rel=1e-7)

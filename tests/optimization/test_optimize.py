@@ -1,6 +1,5 @@
 """The optimizer on the papers' problems, its result, and what happens when something is wrong."""
 
-import io
 import time
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import dalembert as da
 from dalembert.optimization import ExpressionCost, Search, TerminalCost, TrackingCost, optimize
 from dalembert.optimization.projection import _progress
+from dalembert.optimization.result import Iteration
 
 from . import problems
 
@@ -183,12 +183,13 @@ def test_interrupt_keeps_the_best(swing):
     assert result.cost == pytest.approx(result.problem.value(result.X, result.U))
 
 
-def test_progress_only_on_a_terminal(monkeypatch):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    with _progress(None) as show:
-        assert show is None
-    with _progress(True) as show:
-        assert show is not None
+def test_the_log_has_every_iteration(caplog, capsys):
+    row = Iteration(3, "newton", 1.5, -2e-4, 1.0, 1, 0, 0.01)
+    with caplog.at_level("INFO", logger="dalembert"), _progress(True) as show:
+        show(row)
+    (record,) = caplog.records
+    assert record.getMessage() == "iteration 3 (newton): cost 1.5, |Dg| 2.00e-04"
+    assert capsys.readouterr() == ("", "")  # no terminal, no notebook
 
 
 # ---- free start, user costs, bounds

@@ -67,7 +67,8 @@ def test_words_choose_variables_and_parts() -> None:
     motion = swinging(cart_pole())
     assert labels(plot_trajectory(motion, "theta", "energy")) == ["theta (rad)", "energy − start (J)"]
     assert labels(plot_trajectory(motion, "x")) == ["x (m)"]
-    with pytest.raises(ModelError, match="did you mean 'theta'"):
+    assert labels(plot_trajectory(motion, "push", "theta")) == ["theta (rad)", "push"]
+    with pytest.raises(ValueError, match="did you mean 'theta'"):
         plot_trajectory(motion, "teta")
 
 
@@ -77,6 +78,29 @@ def test_a_real_trajectory_plots_itself() -> None:
     motion = vi.simulate(vi.state(q=q0), steps=50)
     assert labels(motion.plot()) == ["angles (rad)", "energy − start (J)", "constraint violation"]
     assert labels(motion.plot("J", "momentum"))[0] == "J (rad)"
+
+
+def test_every_name_of_a_motion_is_plotted() -> None:
+    vi = da.MidpointVI(closed_chain(), dt=0.01)
+    q0 = da.satisfy_constraints(vi.model, [-0.62, 1.35, 0.1, -1.34, 0.04, 1.28, 0.93])
+    motion = vi.simulate(vi.state(q=q0), steps=20)
+    for name in motion.quantities:
+        figure = motion.plot(name)
+        assert len(figure.axes) == 1
+        matplotlib.pyplot.close(figure)
+    frame, speed, force = motion.plot("G", "v.J", f"lam.{vi.model.constraints[0]}").axes
+    assert [line.get_label() for line in frame.get_lines()] == ["x", "y", "z"]
+    assert speed.get_ylabel() == "v.J (rad/s)"
+    assert len(force.patches) == 1  # stairs: it holds over a step
+
+
+def test_a_notebook_shows_a_figure_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+    monkeypatch.setattr(matplotlib, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    assert plot_trajectory(swinging(pendulum())).axes
+    assert not plt.get_fignums()
 
 
 def test_the_style_stays_inside() -> None:
@@ -91,7 +115,7 @@ def test_long_motions_are_thinned_for_print() -> None:
 
 
 def test_wrong_requests_are_named() -> None:
-    with pytest.raises(ValueError, match="choose from variables"):
+    with pytest.raises(ValueError, match="parts are variables"):
         plot_trajectory(swinging(pendulum()), show=["colour"])
     with pytest.raises(ModelError, match="unknown variable"):
         plot_variables(swinging(pendulum()), variables=["thet"])

@@ -30,6 +30,15 @@ class Motion:
     def p(self) -> np.ndarray:
         return np.cos(self.q[:, : self.model.nd])
 
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        return (*self.model.variables, *self.model.inputs)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self.model.inputs:
+            return self.u[:, self.model.input_index(name)]
+        return self.q[:, self.model.index(name)]
+
     def momentum(self) -> np.ndarray:
         return np.stack([np.cos(k * self.t) for k in range(6)], axis=1)
 

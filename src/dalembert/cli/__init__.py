@@ -25,6 +25,7 @@ from .equilibrium import equilibrium
 from .examples import example_files, gallery
 from .info import info
 from .linearize import linearize
+from .models import models
 from .optimize import optimize
 from .output import say
 from .problem import read_problem
@@ -41,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, info, simulate, linearize, equilibrium, optimize, view, convert):
+for command in (demo, models, info, simulate, linearize, equilibrium, optimize, view, convert):
     app.command()(command)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 app.add_typer(gallery, name="examples", rich_help_panel=None)

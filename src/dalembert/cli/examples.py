@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from ..files import replacing
+from ..progress import progress
 from .options import Json
-from .output import bar, open_page, print_facts, say
+from .output import open_page, print_facts, say
 
 gallery = typer.Typer(help="List, run and look at the examples.", no_args_is_help=True)
 
@@ -59,10 +60,11 @@ def examples_run(
     chosen = list(files) if every_one else list(names or [])
     out.mkdir(parents=True, exist_ok=True)
     results = {}
-    with bar("examples", len(chosen), as_json or len(chosen) < 2) as advance:
-        for name in chosen:
+    with progress("examples", len(chosen), wanted=not as_json and len(chosen) > 1) as tell:
+        for i, name in enumerate(chosen):
+            if tell is not None:
+                tell(i, name)
             results[name] = _run_example(files[name], out, quick, as_json)
-            advance(1)
     page = out / "index.html"
     known = _read_results(out) | results
     for path, text in ((out / "examples.json", json.dumps(known, indent=1)), (page, _gallery_page(known, out, files))):

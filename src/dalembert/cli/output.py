@@ -1,12 +1,11 @@
-"""From results to the user: printed facts, files, pages, a progress bar."""
+"""From results to the user: printed facts, files, pages."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,9 @@ def say(text: object, *, error: bool = False, end: str = "\n") -> None:
 
 
 def print_facts(facts: dict[str, Any], as_json: bool, title: str = "") -> None:
-    """A JSON object (NaN as null), or aligned lines."""
+    """A JSON object (NaN as null; keys without units and spaces), or aligned lines."""
     if as_json:
-        print(json.dumps(_plain(facts)))
+        print(json.dumps(_plain({_key(k): v for k, v in facts.items()})))
         return
     if title:
         say(title)
@@ -40,6 +39,15 @@ def print_facts(facts: dict[str, Any], as_json: bool, title: str = "") -> None:
         else:
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
         say(f"  {key:<{width}}  {text}")
+
+
+def _key(text: str) -> str:
+    """A fact's name for programs: without unit (all are SI) and spaces.
+
+    >>> _key("largest energy error (J)")
+    'largest_energy_error'
+    """
+    return text.partition(" (")[0].replace(" ", "_")
 
 
 def _plain(value: Any) -> Any:
@@ -97,18 +105,3 @@ def open_page(page: Path) -> None:
     import webbrowser
 
     webbrowser.open(page.resolve().as_uri())
-
-
-@contextmanager
-def bar(label: str, total: int, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, only where somebody sees it."""
-    if hidden or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda n: progress.advance(task, n)

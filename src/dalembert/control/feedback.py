@@ -41,11 +41,15 @@ class Feedback(Brief):
     difference: Callable[[Array, Array], Array] = field(default=subtract, repr=False)
 
     @classmethod
-    def at_point(cls, x: ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None) -> Feedback:
-        """A constant law u - K difference(x0, x) for all times, e.g. from `lqr_infinite`: x0 (nx,), u (nu,), K (nu, ndx).
+    def at_point(cls, x: State | ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None) -> Feedback:
+        """A constant law u - K difference(x0, x) for all times, e.g. from `lqr_infinite`: x0 (nx,) or a State, u (nu,), K (nu, ndx).
 
         `system` is needed where states are not flat, and where there are constraints.
         """
+        if isinstance(x, State):
+            size = np.shape(K)[-1] if system is None else system.nx
+            rest = np.zeros(max(size - len(x.q) - len(x.p), 0)) if x.v_rho is None else x.v_rho
+            x = np.concatenate([x.q, x.p, rest])
         point, inputs = finite(x, "x", (None,)), finite(u, "u", (None,))
         gains = finite(K, "K", (len(inputs), len(point) if system is None else system.ndx))
         always = np.array([-np.inf, np.inf])

@@ -22,7 +22,7 @@ from .feedback import Feedback
 from .lq import solve_lq
 from .reduce import reduce_state
 from .reference import Reference, reference_arrays
-from .weights import weights
+from .weights import Names, weights
 
 Weight = ArrayLike | Mapping[str, float]
 
@@ -103,32 +103,39 @@ def lqr(
 def lqr_infinite(
     A: ArrayLike,
     B: ArrayLike,
-    Q: ArrayLike,
-    R: ArrayLike,
+    Q: Weight,
+    R: Weight,
     *,
     S: ArrayLike | None = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | Names | None = None,
 ) -> LQR:
     """The regulator u = -K x of x' = A x + B u that minimizes the infinite sum of 1/2 x'Qx + x'Su + 1/2 u'Ru.
 
-    A (n, n), B (n, m); Q, R as in `lqr`. Raises UnstabilizableError that names the states (`names`) of unstable or
-    undamped modes which no input reaches, or which the cost does not see although they stay undamped.
+    A (n, n), B (n, m); Q, R: a number, a diagonal, a matrix, or {name: weight} ("*" for the rest, otherwise 0). `names` tells the names: the
+    integrator or System that A and B are of, or a list of n names (of the states only). Raises UnstabilizableError that names the states of
+    unstable or undamped modes which no input reaches, or which the cost does not see although they stay undamped.
 
     >>> lqr_infinite([[1, 0.1], [0, 1]], [[0], [0.1]], Q=1.0, R=1.0).K.round(4)
     array([[0.917 , 1.6821]])
+    >>> import dalembert as da
+    >>> vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
+    >>> A, B = vi.linearize(vi.state(q={"theta": 3.141592653589793}))
+    >>> lqr_infinite(A, B, Q={"theta": 10, "*": 0.1}, R={"push": 0.1}, names=vi).K.shape
+    (1, 4)
     """
+    states = names if names is None or isinstance(names, Sequence) else names.dx_names
     A = finite(A, "A", (None, None))
     n = len(A)
     B = finite(B, "B", (n, None))
     m = B.shape[1]
-    Q, R = weight(Q, "Q", n), weight(R, "R", m)
+    Q, R = weight(_by_name(Q, "Q", names, "x"), "Q", n), weight(_by_name(R, "R", names, "u"), "R", m)
     least = float(np.linalg.eigvalsh(R).min())
     if least <= 0:
         raise SingularityError(
             f"R is not positive definite (least eigenvalue {least:.3g})", matrix="R", hint="weight every input"
         )
     S = None if S is None else finite(S, "S", (n, m))
-    _refuse(uncontrollable_modes(A, B, names=names), "no input reaches", "[A - lambda 1, B]", hint="add an input")
+    _refuse(uncontrollable_modes(A, B, names=states), "no input reaches", "[A - lambda 1, B]", hint="add an input")
 
     from scipy.linalg import solve_discrete_are
 
@@ -139,7 +146,7 @@ def lqr_infinite(
         drift = A if S is None else A - B @ np.linalg.solve(R, S.T)
         cost = Q if S is None else Q - S @ np.linalg.solve(R, S.T)
         _refuse(
-            unobservable_modes(drift, cost, names=names), "the cost does not see", "[A - lambda 1; Q]", undamped=True
+            unobservable_modes(drift, cost, names=states), "the cost does not see", "[A - lambda 1; Q]", undamped=True
         )
         raise SingularityError(
             f"the algebraic Riccati equation has no stabilizing solution: {failure}", matrix="DARE"
@@ -185,6 +192,23 @@ def _refuse(modes: tuple[Mode, ...], why: str, matrix: str, *, hint: str = "", u
         variables=names,
         hint=hint or "weight these states in Q",
     )
+
+
+@dataclass(frozen=True)
+class _StateNames:
+    """Names of states alone."""
+
+    dx_names: tuple[str, ...]
+    u_names: tuple[str, ...] = ()
+
+
+def _by_name(value: Weight, what: str, names: Sequence[str] | Names | None, of: str) -> ArrayLike:
+    """A weight as numbers; {name: weight} by the names of a system."""
+    if not isinstance(value, Mapping):
+        return value
+    if names is None or (of == "u" and isinstance(names, Sequence)):
+        raise ValueError(f"{what} = {{name: weight}} needs names=: the integrator or System that A and B are of")
+    return weights(_StateNames(tuple(names)) if isinstance(names, Sequence) else names, value, default=0.0, of=of)
 
 
 def _even(M: Array) -> Array:

@@ -28,8 +28,8 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
 
     `values` are {name: weight}; entries not named get `default`.
 
-    Names may contain the wildcards of a shell (`"p.*"`); a plain name wins over a pattern. Unknown names are a
-    ValueError.
+    Names may contain the wildcards of a shell (`"p.*"`); a plain name wins over a pattern, and any pattern over "*". Unknown
+    names are a ValueError.
 
     >>> from types import SimpleNamespace
     >>> system = SimpleNamespace(dx_names=("theta", "p.theta"), u_names=("torque",))
@@ -41,7 +41,8 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
         raise ValueError(f"of must be 'x' or 'u', not {of!r}")
     names = tuple(system.dx_names if of == "x" else system.u_names)
     diagonal = np.full(len(names), float(default))
-    for pattern, value in sorted(values.items(), key=lambda item: item[0] in names):  # patterns first, names last
+    # "*" first, then patterns, names last
+    for pattern, value in sorted(values.items(), key=lambda item: (item[0] in names, item[0] != "*")):
         hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
         if not hits:
             raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import floats, matrix
+from ..progress import progress as shown
 from .midpoint import MidpointVI, refuse_order
 from .trajectory import State, Trajectory
 
@@ -147,7 +147,7 @@ def ensemble(
     """[function(case) for case in cases] on any `concurrent.futures.Executor`; local processes without an `executor`.
 
     Models, integrators, trajectories and policies pickle, so they can travel. Results come in the order of the cases.
-    `progress` shows a bar when stderr is a terminal.
+    `progress` shows a bar in a terminal or a notebook.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> import dalembert as da
@@ -161,12 +161,10 @@ def ensemble(
         with ProcessPoolExecutor() as pool:
             return ensemble(function, cases, pool, progress=progress)
     futures = [executor.submit(function, case) for case in cases]
-    if progress and sys.stderr.isatty():
-        from concurrent.futures import as_completed
+    with shown("cases", len(futures), wanted=progress) as tell:
+        if tell is not None:
+            from concurrent.futures import as_completed
 
-        from rich.console import Console
-        from rich.progress import track
-
-        for _ in track(as_completed(futures), "cases", len(futures), console=Console(stderr=True)):
-            pass
+            for i, _ in enumerate(as_completed(futures)):
+                tell(i + 1, "")
     return [f.result() for f in futures]

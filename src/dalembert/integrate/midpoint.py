@@ -9,9 +9,9 @@ Structured linearization, Trajectory optimization and trep; only first order whe
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import logging
+import time as clock
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import itemgetter
 from typing import Any, NoReturn
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..arrays import Array, Named, floats, matrix, vector, whole
+from ..arrays import Array, Named, finite, floats, matrix, vector, whole
 from ..errors import ConvergenceError, SingularityError
 from ..mechanics import (
     constraint_jacobian,
@@ -31,6 +31,7 @@ from ..mechanics import (
     singular_variables,
 )
 from ..model import Model
+from ..progress import progress as shown
 from .composition import composition, straight
 from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
 from .midpoint_steps import MidpointSteps
@@ -39,6 +40,7 @@ from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
+LOG = logging.getLogger("dalembert.integrate")
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 
 
@@ -326,12 +328,13 @@ class MidpointVI(OneStepMap):
     ) -> Trajectory:
         """Simulate `steps` steps (or for `time` seconds) from a state.
 
-        `u`: array (N, nu), one row (nu,) held throughout, a function u(t), or a policy: any callable (t, state) -> u, or (u, kinematic), or
-        one vector of both.
-        `kinematic`: array (N, nk) of the values at the END of each step, or a function rho(t) evaluated there.
+        `u`: array (N, nu), one row (nu,) held throughout, a function u(t), {input: number, array (N,) or function of t} (others 0), or a
+        policy: any callable (t, state) -> u, or (u, kinematic), or one vector of both. Functions may return {input: number} too.
+        `kinematic`: array (N, nk) of the values at the END of each step, a function rho(t) evaluated there, or such by name (others stay).
         With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step.
         Where the order is above 2, prescribed variables follow rho(t) also within a step, or straight lines between the rows of an array.
-        `every` stores only each n-th state; `progress` shows a bar in a terminal. `order` belongs to the integrator: here it is an error.
+        `every` stores only each n-th state; `progress` shows a bar in a terminal or a notebook. `order` belongs to the integrator: here it
+        is an error.
         Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
 
         >>> import dalembert as da
@@ -352,15 +355,16 @@ class MidpointVI(OneStepMap):
         t = self._times(start.t, dt)
         if callable(u) and _takes_state(u):
             return self._with_policy(start, dt, t, u, kinematic, every)
-        inputs = _series(u, t[:-1], n, model.nu, "u")
-        path = _path(kinematic, t, self.parts, model.nk)
+        inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
+        path = _path(self._prescribed(kinematic, q, n), t, self.parts, model.nk)
         run = partial(self._core.simulate, self.options, q, p, dt, inputs, path, every)
-        if progress:
-            with _bar(n) as advance:
-                qs, ps, lam, its, done, status, error, stop = run(advance)
-        else:
-            qs, ps, lam, its, done, status, error, stop = run()
+        begun = clock.perf_counter()
+        with shown("simulate", n, wanted=progress) as tell:
+            qs, ps, lam, its, done, status, error, stop = run() if tell is None else run(lambda k: tell(k, ""))
         rows = done // every
+        if LOG.isEnabledFor(logging.DEBUG):
+            seconds, per_step = clock.perf_counter() - begun, its[:rows].mean() if rows else 0.0
+            LOG.debug("%s: %d steps in %.3g s, %.3g iterations a step", model.name, done, seconds, per_step)
         u_out = inputs if inputs is not None else np.zeros((n, model.nu))
         rho_out = path[:, -1] if path is not None else np.zeros((n, model.nk)) + q[model.nqd :]
         traj = Trajectory(
@@ -378,6 +382,10 @@ class MidpointVI(OneStepMap):
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
         return traj
+
+    def _prescribed(self, kinematic: Any, q: Array, steps: int) -> Any:
+        """Kinematic values without names; those that are not named stay as in q."""
+        return _unnamed(kinematic, self.model.kinematic, q[self.model.nqd :], steps, "kinematic")
 
     def _thinned(self, every: int) -> Scheme | None:
         """The scheme of a motion of which each n-th state is kept: without dt its steps could not be told from whole ones."""
@@ -413,7 +421,7 @@ class MidpointVI(OneStepMap):
         model, n, nd = self.model, len(dt), self.model.nd
         if every != 1:
             raise ValueError("every= is for rollouts with input arrays, not for policies")
-        path = _path(kinematic, t, self.parts, model.nk)
+        path = _path(self._prescribed(kinematic, start.q, n), t, self.parts, model.nk)
         q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
         u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
         q[0], p[0] = start.q, start.p
@@ -718,20 +726,6 @@ def refuse_order(order: object) -> None:
         raise TypeError(f"order belongs to the integrator: MidpointVI(model, dt, order={order!r})")
 
 
-@contextmanager
-def _bar(steps: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on stderr, only in a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulate", total=steps)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def _takes_state(f: Callable[..., Any]) -> bool:
     """Policies take (t, state); plain input functions take t."""
     import inspect
@@ -767,6 +761,41 @@ def _path(kinematic: Any, t: Array, parts: Array, width: int) -> Array | None:
         return None if rows is None else rows.reshape(n, stages, width)
     ends = _series(kinematic, t[1:], n, width, "kinematic")
     return None if ends is None else ends[:, None]
+
+
+def _unnamed(value: Any, names: tuple[str, ...], rest: Array, steps: int, what: str) -> Any:
+    """{name: number, array (steps,) or function of t} as a function or array of all, where `rest` are the values of the others."""
+    others = dict(zip(names, rest, strict=True))
+
+    def row(entries: Mapping[str, float]) -> Array:
+        return vector({**others, **entries}, names, what)
+
+    if callable(value):
+        return lambda t: row(out) if isinstance(out := value(t), Mapping) else out
+    if not isinstance(value, Mapping):
+        return value
+    moving = {name: f for name, f in value.items() if callable(f)}
+    still = {name: x for name, x in value.items() if name not in moving}
+    fixed = row({name: 0.0 if np.ndim(x) else x for name, x in still.items()} | dict.fromkeys(moving, 0.0))
+    series = {name: finite(x, f"{what}['{name}']", (steps,)) for name, x in still.items() if np.ndim(x)}
+    if moving and series:
+        raise ValueError(
+            f"{what}: {next(iter(series))!r} is an array and {next(iter(moving))!r} a function; give one sort"
+        )
+    index = {name: i for i, name in enumerate(names)}
+    if moving:
+
+        def at(t: float) -> Array:
+            out = fixed.copy()
+            for name, f in moving.items():
+                out[index[name]] = finite(f(t), f"{what}['{name}'](t)", ()).item()
+            return out
+
+        return at
+    out = np.tile(fixed, (steps, 1))
+    for name, column in series.items():
+        out[:, index[name]] = column
+    return out
 
 
 def _series(value: Any, t: Array, steps: int, width: int, what: str) -> Array | None:

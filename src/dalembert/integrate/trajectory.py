@@ -65,7 +65,9 @@ class Trajectory:
     """A motion in time: N + 1 instants, N steps.
 
     `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd); per step `u` (N, nu), `rho` (N, nk: next kinematic values), `lam` (N, nc), `iterations` (N,).
-    `trajectory["theta"]` is the column of a variable (or of an input); slices give shorter trajectories; `len` counts instants.
+    `trajectory["theta"]` is the column of a variable, of an input (N,), of a velocity ("v.theta"), a momentum ("p.theta") or a multiplier
+    ("lam.Distance(a, b)", (N,)); a frame's name gives its positions in the world (N+1, 3), "bob.x" one of them. `quantities` lists these names.
+    Slices give shorter trajectories; `len` counts instants.
     `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
     """
 
@@ -148,9 +150,30 @@ class Trajectory:
             return self.q[:, model.index(name)]
         if name in model.inputs:
             return self.u[:, model.input_index(name)]
-        if name.startswith("p.") and name[2:] in model.dynamic:
-            return self.p[:, model.index(name[2:])]
-        raise KeyError(f"no variable or input {name!r}{nearest(name, (*model.variables, *model.inputs))}")
+        kind, _, rest = name.partition(".")
+        columns = {"v": model.velocities, "p": model.velocities[: model.nd], "lam": model.constraints}.get(kind, ())
+        if rest in columns:
+            return getattr(self, kind)[:, columns.index(rest)]  # type: ignore[no-any-return]
+        if name in model.velocities:  # of a joint with other coordinates than velocities
+            return self.v[:, model.velocities.index(name)]
+        frame, _, axis = (name, "", "") if name in model.frame_names else name.rpartition(".")
+        if frame in model.frame_names and axis in ("", "x", "y", "z"):
+            from ..mechanics import positions
+
+            path = positions(model, self.q)[:, model.frame_index(frame)]
+            return path[:, "xyz".index(axis)] if axis else path
+        raise KeyError(
+            f"the motion has no {name!r}{nearest(name, self.quantities)}; motion.quantities lists what it has"
+        )
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Every name that `motion[name]` and `motion.plot(name)` take: variables, inputs, velocities, momenta, multipliers, frames."""
+        m = self.model
+        axes = (f"{frame}.{axis}" for frame in m.frame_names[1:] for axis in "xyz")
+        speeds = (*(f"v.{n}" for n in m.velocities), *(f"p.{n}" for n in m.velocities[: m.nd]))
+        names = (*m.variables, *m.inputs, *speeds, *(f"lam.{n}" for n in m.constraints), *m.frame_names[1:], *axes)
+        return tuple(dict.fromkeys(names))
 
     def __repr__(self) -> str:
         m = self.model
@@ -221,7 +244,8 @@ class Trajectory:
     # ---- pictures
 
     def plot(self, *names: str, **options: Any) -> Any:
-        """Figure of the motion (matplotlib): variables by name, energy, constraint violation. See `da.plot_trajectory`."""
+        """Figure of the motion (matplotlib): `names` of quantities (see `quantities`) and parts ("energy", "constraints", "momentum", "p",
+        "inputs"); by default variables, energy and constraint violation. See `da.plot_trajectory` for the options."""
         from ..viewing import plot_trajectory
 
         return plot_trajectory(self, *names, **options)
@@ -231,6 +255,72 @@ class Trajectory:
         from ..viewing import view
 
         return view(self, *others, **options)
+
+    def show(self, *others: Trajectory, **options: Any) -> Any:
+        """The motion as a page that plays inline in a notebook, offline; `others` are drawn over it. See `da.show`."""
+        from ..viewing import show
+
+        return show([self, *others], **options)
+
+    # ---- tables
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: rows are instants (index t), columns variables, "v.", "p." and inputs (NaN at the last instant, where no step starts).
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
+        >>> vi.simulate(vi.state(q={"theta": 0.1}), steps=4).to_frame().columns.tolist()
+        ['x', 'theta', 'v.x', 'v.theta', 'p.x', 'p.theta', 'push']
+        """
+        import pandas as pd
+
+        m = self.model
+        held = np.vstack([self.u, np.full((1, m.nu), np.nan)])
+        columns = dict(zip(m.variables, self.q.T, strict=True))
+        columns |= {f"v.{n}": c for n, c in zip(m.velocities, self.v.T, strict=True)}
+        columns |= {f"p.{n}": c for n, c in zip(m.velocities, self.p.T, strict=False)}
+        columns |= {n: c for n, c in zip(m.inputs, held.T, strict=True) if n not in columns}
+        return pd.DataFrame(columns, index=pd.Index(self.t, name="t"))
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset: q (t, variable), v (t, velocity), p (t, momentum), positions (t, frame, axis); per step, at the times that
+        steps begin, u (step, input) and lam (step, constraint).
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
+        >>> motion = vi.simulate(vi.state(q={"theta": 0.1}), steps=4)
+        >>> float(motion.to_xarray().q.sel(variable="theta").isel(t=0))
+        0.1
+        """
+        import xarray as xr
+
+        from ..mechanics import positions
+
+        m = self.model
+        frames = list(m.frame_names)
+        places = positions(m, self.q)[:, [m.frame_index(name) for name in frames]]
+        return xr.Dataset(
+            {
+                "q": (("t", "variable"), self.q),
+                "v": (("t", "velocity"), self.v),
+                "p": (("t", "momentum"), self.p),
+                "positions": (("t", "frame", "axis"), places),
+                "u": (("step", "input"), self.u),
+                "lam": (("step", "constraint"), self.lam),
+            },
+            coords={
+                "t": self.t,
+                "step": self.t[:-1],
+                "variable": list(m.variables),
+                "velocity": list(m.velocities),
+                "momentum": list(m.velocities[: m.nd]),
+                "frame": frames,
+                "axis": list("xyz"),
+                "input": list(m.inputs),
+                "constraint": list(m.constraints),
+            },
+            attrs={"model": m.name},
+        )
 
     # ---- files
 

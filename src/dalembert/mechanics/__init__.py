@@ -32,6 +32,7 @@ from .evaluate import (
     twists,
 )
 from .solve import consistent_velocity, equilibrium, satisfy_constraints
+from .trim import trim
 
 __all__ = [
     "Acceleration",
@@ -65,5 +66,6 @@ __all__ = [
     "satisfy_constraints",
     "singular_variables",
     "spatial_momentum",
+    "trim",
     "twists",
 ]

@@ -16,7 +16,8 @@ class Symbols:
     """What the function of an `ExpressionCost` receives: symbols of one time point.
 
     `s["theta"]` a state, an input or a parameter by name; `s.position("bob")` world position of a frame (3),
-    `s.rotation("bob")` its rotation matrix; `s.x` (nx), `s.u` (nu) the vectors, `s.t` the time. Inputs that bear the
+    `s.rotation("bob")` its rotation matrix, `s.velocity("bob")` its velocity (3, world axes; of a variable's name a number);
+    `s.x` (nx), `s.u` (nu) the vectors, `s.t` the time. Inputs that bear the
     name of a state (the next value of a kinematic variable) are reached by `s.input(name)`.
     """
 
@@ -34,6 +35,7 @@ class Symbols:
         self.t = ca.SX.sym("t")
         self.parameters = ca.vertcat(ca.SX(0, 1), *(ca.SX.sym(name) for name in parameters))
         self._names = parameters
+        self._v: Any = None
 
     def __getitem__(self, name: str) -> Any:
         system = self._system
@@ -59,6 +61,31 @@ class Symbols:
     def rotation(self, frame: str) -> Any:
         """Rotation matrix of a frame, 3x3."""
         return self._of_model("rotation").rotation(frame)
+
+    def velocity(self, name: str) -> Any:
+        """Velocity of a variable, or of a frame's origin (3, world axes): that of the momenta, along the constraints."""
+        symbolic = self._of_model("velocity")
+        model = symbolic.model
+        if name not in model.variables and name in model.frame_names:
+            return symbolic.ca.jtimes(symbolic.position(name), symbolic.q, self._velocities())
+        return self._velocities()[model.index(name)]
+
+    def _velocities(self) -> Any:
+        """v (nq) of the state: M v = p + Dh' mu, Dh v = 0 in the rows of dynamic variables; v itself where x has it."""
+        if self._v is None:
+            s, ca = self._of_model("velocity"), self._symbolic.ca  # type: ignore[union-attr]
+            n, nd, nc = s.model.nq, s.model.nd, s.model.nc
+            rates, names = self.x[n:], self._system.x_names[n:]
+            if all(name.startswith("v.") for name in names):
+                self._v = rates
+            else:
+                M, h = s.mass_matrix(), s.constraint_jacobian()
+                p, rho = rates[:nd], rates[nd:]
+                top, bottom = p - M[:nd, nd:] @ rho, -h[:, nd:] @ rho
+                zero = ca.SX(nc, nc)
+                K = ca.vertcat(ca.horzcat(M[:nd, :nd], h[:, :nd].T), ca.horzcat(h[:, :nd], zero))
+                self._v = ca.vertcat(ca.solve(K, ca.vertcat(top, bottom))[:nd], rho)
+        return self._v
 
     def _of_model(self, what: str) -> Any:
         if self._symbolic is None:

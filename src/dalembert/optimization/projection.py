@@ -5,9 +5,9 @@ Schultz, Johnson, Murphey, Trajectory optimization in discrete mechanics, Algori
 
 from __future__ import annotations
 
+import logging
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +20,14 @@ from numpy.typing import ArrayLike
 from ..arrays import Array
 from ..errors import ConvergenceError
 from ..integrate import OneStep, Trajectory
+from ..progress import progress as progress_bar
 from ..system import System, as_system
 from .continuous import ContinuousSystem
 from .costs import BoundCost, Cost, finite_at, sum_costs
 from .descent import METHODS, Direction, Discrete, IndefiniteModel, Point
 from .result import Iteration, Optimization, Search, load_checkpoint, save_checkpoint
 
+LOG = logging.getLogger("dalembert.optimization")
 Method = str | Sequence[str] | Callable[[int], str]
 Start = Trajectory | tuple[ArrayLike, ArrayLike] | Optimization | str | os.PathLike[str]
 
@@ -45,7 +47,7 @@ def optimize(
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
     bound_method: str = "barrier",
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | None = None,
+    progress: bool = True,
     callback: Callable[[Iteration, Array, Array], None] | None = None,
 ) -> Optimization:
     """Find a motion of `system` that locally minimizes `cost`, starting from the motion `start`.
@@ -66,7 +68,7 @@ def optimize(
     bounds: {name: (low, high)} on inputs or states, None for no bound. bound_method: "barrier" (Hauser, Saccon: the
         result is strictly inside) or "lagrangian" (augmented Lagrangian: active bounds hold to 1e-6 of their range).
     checkpoint: file (.npz) written after every iteration.
-    progress: show a progress line (default: only if stderr is a terminal).
+    progress: False hides the progress line that a terminal or a notebook shows; the log `dalembert.optimization` has it too.
     callback: called with (iteration, X, U) after every iteration.
 
     Returns an `Optimization`, also when interrupted from the keyboard: the best motion is kept. Raises ValueError
@@ -410,21 +412,14 @@ def _free(system: System | ContinuousSystem, free_start: bool | Sequence[str]) -
 
 
 @contextmanager
-def _progress(wanted: bool | None) -> Iterator[Callable[[Iteration], None] | None]:
-    """A progress line on stderr, only if asked for or if stderr is a terminal."""
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("optimize", total=None)
+def _progress(wanted: bool) -> Iterator[Callable[[Iteration], None]]:
+    """Called with every iteration: a line in a terminal or a notebook, a record in the log."""
+    with progress_bar("optimize", wanted=wanted) as tell:
 
         def show(row: Iteration) -> None:
             text = f"iteration {row.index} ({row.method}): cost {row.cost:.8g}, |Dg| {abs(row.slope):.2e}"
-            bar.update(task, description=text)
+            LOG.info(text)
+            if tell is not None:
+                tell(row.index, text)
 
         yield show

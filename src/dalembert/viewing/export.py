@@ -59,17 +59,39 @@ def export_html(
     ...     export_html(pendulum, folder + "/pendulum.html").stat().st_size < 200_000
     True
     """
-    runs = motions(trajectory)
-    labels = check_names(runs, names)
-    page = _page(runs, labels, title or runs[0].model.name, variables, max_samples, autoplay)
+    _, page = page_of(
+        trajectory, names=names, title=title, variables=variables, max_samples=max_samples, autoplay=autoplay
+    )
     target = Path(path)
     with replacing(target) as file:
         file.write_text(page, encoding="utf-8")
     return target
 
 
+def page_of(
+    trajectory: Shown | Sequence[Shown],
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+    variables: Sequence[str] | None = None,
+    max_samples: int = 4000,
+    autoplay: bool = True,
+    embedded: bool = False,
+) -> tuple[str, str]:
+    """Title and text of the page of `export_html`; `embedded` in another page it is smaller and waits until it is seen."""
+    runs = motions(trajectory)
+    found = title or runs[0].model.name
+    return found, _page(runs, check_names(runs, names), found, variables, max_samples, autoplay, embedded)
+
+
 def _page(
-    runs: list[Motion], names: list[str], title: str, variables: Sequence[str] | None, max_samples: int, autoplay: bool
+    runs: list[Motion],
+    names: list[str],
+    title: str,
+    variables: Sequence[str] | None,
+    max_samples: int,
+    autoplay: bool,
+    embedded: bool,
 ) -> str:
     solids: dict[Solid, int] = {("cylinder",): 0, ("cone",): 1, ("tube",): 2}
     scenes = [build_scene(run.model, run.q) for run in runs]
@@ -94,6 +116,7 @@ def _page(
         "thread": thread(first),
         "chosen": check_variables(runs[0].model, variables, 3),
         "autoplay": autoplay,
+        "embedded": embedded,
         "keep": False,
         "cylinder": 0,
         "cone": 1,

@@ -15,7 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array
-from .quantities import Motion, Shown, check_names, check_variables, motions, thin, variable_unit, violation
+from .quantities import (
+    Motion,
+    Shown,
+    check_names,
+    check_quantity,
+    check_variables,
+    motions,
+    quantity_of,
+    quantity_unit,
+    thin,
+    variable_unit,
+    violation,
+)
 from .scene import PALETTE
 
 if TYPE_CHECKING:
@@ -91,7 +103,8 @@ def plot_trajectory(
     `show` lists the parts: "variables", "energy" (its error against the start), "constraints", "momentum" (angular,
     about the world origin, and linear), "p" (generalized momenta), "inputs"; the default is the first three. Parts that
     a model does not have are left out. `variables` chooses by name (default: the first eight; with several trajectories
-    the first four, each in its own panel). Names of variables and parts can also follow the trajectories directly.
+    the first four, each in its own panel). Names of parts and of any quantity that `trajectory[name]` takes (variables, inputs,
+    "v.theta", "p.theta", "lam.Distance(a, b)", frames, "bob.x") can also follow the trajectories directly.
     `names` labels the trajectories (the first and the `others`), `title` heads the figure.
 
     >>> import matplotlib; matplotlib.use("Agg")
@@ -106,18 +119,20 @@ def plot_trajectory(
     words = [x for x in others if isinstance(x, str)]
     if words:  # plot("theta", "energy")
         model = runs[0].model
-        named = [w for w in words if w in model.variables or w not in PARTS]
+        named = [w for w in words if w in model.variables]
         variables = [*named, *(variables or ())] or None
         parts = [w for w in words if w not in named]
         show = [*(["variables"] if named else []), *parts, *(show or ())]
     show = ["variables", "energy", "constraints"] if show is None else [show] if isinstance(show, str) else show
+    model = runs[0].model
     for part in show:
         if part not in PARTS:
-            raise ValueError(f"show: unknown part {part!r}, choose from {', '.join(PARTS)}")
-    model = runs[0].model
+            check_quantity(runs[0], part, PARTS)
     panels: list[Panel] = []
     for part in show:
-        if part == "variables":
+        if part not in PARTS:
+            panels.append(partial(_draw_quantity, runs=runs, names=labels, quantity=part))
+        elif part == "variables":
             panels += _variable_panels(runs, labels, check_variables(model, variables, 8 if len(runs) == 1 else 4))
         elif part == "energy":
             panels.append(lambda ax: _draw_energy(ax, runs, labels))
@@ -177,6 +192,7 @@ def plot_momentum(
 
 
 def _figure(panels: Sequence[Panel], title: str | None) -> Figure:
+    import matplotlib
     import matplotlib.pyplot as plt
 
     if not panels:
@@ -194,6 +210,8 @@ def _figure(panels: Sequence[Panel], title: str | None) -> Figure:
             figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         # draw while the style holds: layout and tick texts are settled lazily
         figure.canvas.draw()
+    if "inline" in matplotlib.get_backend().lower():
+        plt.close(figure)  # a notebook shows what a cell returns; an open figure it would show once more
     return figure
 
 
@@ -306,6 +324,27 @@ def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Se
 
     units = list(dict.fromkeys(variable_unit(model, v) for v in chosen))
     return [partial(draw, unit=u) for u in units]
+
+
+def _draw_quantity(ax: Axes, runs: Sequence[Motion], names: Sequence[str], quantity: str) -> None:
+    """Any quantity by name; what holds over a step is drawn as stairs, a frame as its three coordinates."""
+    for i, (run, name) in enumerate(zip(runs, names, strict=True)):
+        y = quantity_of(run, quantity)
+        if y is None:
+            continue
+        color = PALETTE[i % len(PALETTE)]
+        if y.ndim == 2:
+            for j, axis in enumerate("xyz"):
+                text = axis if len(runs) == 1 else f"{axis}, {name}"
+                shade, dash = (PALETTE[j], "-") if len(runs) == 1 else (color, ("-", "--", ":")[j])
+                _line(ax, run.t, y[:, j], label=text, color=shade, linestyle=dash)
+        elif len(y) < len(run.t):
+            ax.stairs(y, run.t[: len(y) + 1], baseline=None, label=name, color=color, linewidth=1.3)
+        else:
+            _line(ax, run.t, y, label=name, color=color, zorder=3 - i / len(runs))
+    unit = quantity_unit(runs[0].model, quantity)
+    ax.set_ylabel(f"{quantity} ({unit})" if unit else quantity.replace(".", "\n", 1))
+    _legend(ax)
 
 
 def _draw_inputs(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None:

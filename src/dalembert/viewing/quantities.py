@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array
+from ..arrays import Array, nearest
+from ..errors import ModelError
 from ..model import Model
 
 
@@ -30,6 +31,9 @@ class Motion(Protocol):
     def momentum(self) -> Array: ...
     def energy(self) -> Array: ...
     def constraint_violation(self) -> Array: ...
+    @property
+    def quantities(self) -> tuple[str, ...]: ...
+    def __getitem__(self, key: str) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,15 @@ class Pose:
         """Nor a violation: (0,)."""
         return np.zeros(0)
 
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names that can be asked for: the variables."""
+        return self.model.variables
+
+    def __getitem__(self, key: str) -> Array:
+        """A variable (1,)."""
+        return self.q[:, self.model.index(key)]
+
 
 Shown = Motion | Model  # what can be shown: a Trajectory, or a model in its zero configuration
 
@@ -94,6 +107,40 @@ def variable_unit(model: Model, variable: str) -> str:
         if entry.frame is not None and entry.frame.variable == variable:
             return "rad" if entry.frame.transform[0] == "r" else "m"
     return "m"
+
+
+def quantity_unit(model: Model, name: str) -> str:
+    """Unit of a quantity that `trajectory[name]` takes; "" where it depends on the element (inputs, multipliers).
+
+    >>> from dalembert import Model, rz, tx
+    >>> cart = Model([tx("x", rz("theta", tx(1.0, mass=1.0, name="bob")))])
+    >>> [quantity_unit(cart, name) for name in ("theta", "v.x", "p.theta", "bob", "bob.x")]
+    ['rad', 'm/s', 'kg m²/s', 'm', 'm']
+    """
+    if name in model.variables:
+        return variable_unit(model, name)
+    kind, _, rest = name.partition(".")
+    if kind in ("v", "p") and rest in model.variables:
+        turns = variable_unit(model, rest) == "rad"
+        return {"v": ("m/s", "rad/s"), "p": ("kg m/s", "kg m²/s")}[kind][turns]
+    frame = name if name in model.frame_names else name.rpartition(".")[0]
+    return "m" if frame in model.frame_names and name not in model.inputs else ""
+
+
+def quantity_of(run: Motion, name: str) -> Array | None:
+    """A quantity of a motion by name; None if its model does not have it."""
+    try:
+        return np.asarray(run[name], dtype=float)
+    except (KeyError, ModelError):
+        return None
+
+
+def check_quantity(run: Motion, name: str, others: Sequence[str] = ()) -> None:
+    """ValueError if the motion has no quantity of that name; `others` would also do."""
+    if quantity_of(run, name) is None:
+        close = nearest(name, (*run.quantities, *others))
+        hint = f"; parts are {', '.join(others)}" if others else ""
+        raise ValueError(f"nothing to plot is called {name!r}{close}: trajectory.quantities lists all names{hint}")
 
 
 def motions(what: Shown | Sequence[Shown], others: Sequence[Shown] = ()) -> list[Motion]:

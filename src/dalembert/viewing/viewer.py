@@ -73,9 +73,7 @@ def view(
         block = open_browser and not hasattr(sys, "ps1") and not sys.flags.interactive and sys.stderr.isatty()
     if block:
         if sys.stderr.isatty():
-            from rich.console import Console
-
-            Console(stderr=True).print(f"dalembert viewer at {viewer.url} (close the page or press Ctrl-C to end)")
+            sys.stderr.write(f"dalembert viewer at {viewer.url} (close the page or press Ctrl-C to end)\n")
         viewer.wait()
     return viewer
 

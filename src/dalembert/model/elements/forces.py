@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..drawing import Between, Push
 from .base import ForceElement, element
-from .fields import ChoiceField, Coefficients, Components, FrameName, InputName, Number, VariableName
+from .fields import ChoiceField, Coefficients, Components, FrameName, InputName, Number, NumberField, VariableName
 from .pairs import apart, between, coincide
 
 if TYPE_CHECKING:
@@ -56,18 +56,32 @@ class ConfigForce(ForceElement):
 @element
 @dataclass(frozen=True)
 class Damping(ForceElement):
-    """Viscous force -c v on every dynamic variable: `default`, or per variable in `coefficients`.
+    """Viscous force -c v on every dynamic variable: `default`, or per variable in `coefficients` (which alone may come first).
 
     >>> Damping(0.1, {"theta": 0.5}).coefficient("theta")
     0.5
+    >>> Damping({"theta": 0.5}) == Damping(0.0, {"theta": 0.5})
+    True
     """
 
-    default: Number = 0.0
+    default: Annotated[float | Mapping[str, float], NumberField()] = 0.0
     coefficients: Coefficients = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.default, Mapping):
+            if self.coefficients:
+                self._refuse("give the coefficients once: Damping({...}) or Damping(default, {...})")
+            object.__setattr__(self, "coefficients", self.default)
+            object.__setattr__(self, "default", 0.0)
+        super().__post_init__()
 
     def coefficient(self, variable: str) -> float:
         """The coefficient that acts on a variable."""
-        return dict(self.coefficients).get(variable, self.default)
+        return dict(self.coefficients).get(variable, self._rest())
+
+    def _rest(self) -> float:
+        assert not isinstance(self.default, Mapping)  # only on the way in
+        return self.default
 
     def check(self, model: Model) -> None:
         for name, _ in self.coefficients:
@@ -75,8 +89,9 @@ class Damping(ForceElement):
                 self._refuse(f"'{name}' is kinematic, no force acts on it", name)
 
     def compile(self, table: Table) -> Iterable[Row]:
+        rest = self._rest()
         own = dict(self.coefficients)
-        table.damping({name: own.get(name, self.default) for name in table.model.dynamic})
+        table.damping({name: own.get(name, rest) for name in table.model.dynamic})
         return []
 
     def symbolic(self, s: Symbolic) -> Any:

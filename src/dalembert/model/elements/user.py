@@ -83,13 +83,31 @@ class _FromFunction(Element):
         if not self.MOVING:
             return record(symbolic, [value], (), label)
         if not isinstance(value, Mapping) or not value:
-            self._refuse(f"must return {{variable: expression}}, not {type(value).__name__}")
-        for name in value:
-            if name not in model.dynamic:
-                why = "is kinematic, no force acts on it" if name in model.kinematic else "is not a variable"
-                self._refuse(f"{name!r} {why}", str(name))
-        rows = tuple(name for name in model.dynamic if name in value)
-        return record(symbolic, [value[name] for name in rows], rows, label)
+            self._refuse(f"must return {{variable or frame: expression}}, not {type(value).__name__}")
+        terms: dict[str, Any] = {}
+        for name, given in value.items():
+            for variable, term in self._on_variables(symbolic, name, given).items():
+                terms[variable] = terms[variable] + term if variable in terms else term
+        rows = tuple(name for name in model.dynamic if name in terms)
+        return record(symbolic, [terms[name] for name in rows], rows, label)
+
+    def _on_variables(self, symbolic: Symbolic, name: str, given: Any) -> dict[str, Any]:
+        """{dynamic variable: force} of what is given for a variable, or for a frame (3 components in world axes, at its origin)."""
+        model = symbolic.model
+        if name in model.dynamic:
+            return {name: given}
+        if name in model.kinematic:
+            self._refuse(f"{name!r} is kinematic, no force acts on it", str(name))
+        if name not in model.frame_names:
+            self._refuse(f"{name!r} is not a variable and not a frame", str(name))
+        force = symbolic.ca.vertcat(*given) if isinstance(given, (list, tuple)) else symbolic.ca.SX(given)
+        if force.numel() != 3:
+            self._refuse(f"the force on {name!r} needs three components, not {force.numel()}", str(name))
+        moved = [v for v in model.path(name) if v in model.dynamic]
+        if not moved:
+            self._refuse(f"no dynamic variable moves {name!r}, no force moves it", str(name))
+        along = symbolic.push(name, symbolic.ca.reshape(force, 3, 1))
+        return {v: along[model.index(v)] for v in moved}
 
     def compile(self, table: Table) -> Iterable[Row]:
         return [table.on_tapes(f"Tape{type(self).__name__}", derivatives(self.tape, self.label))]
@@ -131,13 +149,15 @@ class Potential(_FromFunction, PotentialElement):
 @element
 @dataclass(frozen=True)
 class Force(_FromFunction, ForceElement):
-    """Generalized forces of your own: `force(m)` returns {variable: CasADi expression}.
+    """Forces of your own: `force(m)` returns {variable: CasADi expression}, or {frame: three of them} for a force at the frame's origin
+    in world axes.
 
-    Expressions may use `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`.
-    `uses` lists the inputs.
+    Expressions may use `m["theta"]`, `m.velocity("theta")`, `m.input("u")`, `m.position("bob")`, `m.velocity("bob")` (3, world axes),
+    `m.angular_velocity("bob")`. `uses` lists the inputs.
 
     >>> Force(lambda m: {"x": -m.velocity("x") ** 3}, name="drag").inputs
     ()
+    >>> wind = Force(lambda m: {"bob": -0.2 * m.velocity("bob")}, name="air")
     """
 
     FUNCTION = "force"
