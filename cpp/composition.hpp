@@ -211,7 +211,6 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
   const int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw + with_dt, ld = w.stride(with_dt),
             xc = w.x_column(with_dt), rho = nv + nd + nu;
   const double begin = parts.end[part], end = parts.end[part + 1], idt = 1 / h, g = h * o.plus;
-  const Slots<double> s = slots<double>(o, h);
   const bool forced = !M.forces.empty() || M.has_damping;
   // derivatives of the part's momentum balance by q_k, and of its p_k+1 by q_k and q_k+1
   take_transposed<false>(t.R, nv, w.lin.Rt, padded(nd), nd, nv);
@@ -219,8 +218,8 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
   for (int i = 0; i < nd * nv; ++i) t.J2[i] = w.lin.E.h22[i];
   if (forced)
     for (int i = 0; i < nd * nv; ++i) {
-      t.J1[i] += g * (s.a1 * w.lin.Fq[i] + s.b1 * w.lin.Fv[i]);
-      t.J2[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
+      t.J1[i] += g * w.lin.Gx[i];
+      t.J2[i] += g * w.lin.Gy[i];
     }
   // row (columns of w) += factor (prescribed variable k at `at` of the line)
   auto add_line = [&](double* row, int k, double factor, double at) {
@@ -257,7 +256,7 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
       add_line(p, k, idt * t.J1[i * nv + nd + k], begin);
       add_line(p, k, idt * t.J2[i * nv + nd + k], end);
     }
-    for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Fu[i * nu + k];
+    for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Gu[i * nu + k];
     if (with_dt) p[nw - 1] += parts.length[part] * idt * momentum_by_dt(w, o, h, i, t.J1 + i * nv, t.J2 + i * nv);
   }
 }

@@ -103,24 +103,5 @@ template <class T> DAL_INLINE T reach(const ModelData& M, const T* q, int i) {
   return M.v_q[i] < 0 ? T(1.0) : fabs_(q[M.v_q[i]]);
 }
 
-// Midpoint and velocity of a step. reads w.step.x, w.step.y; writes w.kin.q (nq), w.kin.v (nv)
-template <class T> DAL_INLINE void midpoint(Work<T>& w, double alpha, T dt) {
-  const T w1 = T(1 - alpha), w2 = T(alpha), idt = T(1.0) / dt;
-  const T *x = w.step.x, *y = w.step.y;
-  T *q = w.kin.q, *v = w.kin.v;
-  for_components(*w.M, 0, w.M->nv, [&](int k, int i) {
-    q[k] = w1 * x[k] + w2 * y[k];
-    v[i] = (y[k] - x[k]) * idt;
-  }, [&](int k, int i) {  // the middle of the geodesic, alpha = 1/2
-    T c = T(0.0);
-    for (int l = 0; l < 4; ++l) c += x[k + l] * y[k + l];
-    const T sign = select(lt(c, T(0.0)), T(-1.0), T(1.0));
-    for (int l = 0; l < 4; ++l) q[k + l] = x[k + l] + sign * y[k + l];
-    normalize(q + k);
-    turn_between(x + k, y + k, v + i);
-    for (int l = 0; l < 3; ++l) v[i + l] *= idt;
-  });
-}
-
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert

@@ -2,7 +2,6 @@
 // Structured linearization of discrete mechanical systems, eqs 2, 28; docs/kernels.md 9):
 //   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
 #pragma once
-#include "configuration.hpp"
 #include "forces.hpp"
 
 namespace dalembert {
@@ -37,6 +36,11 @@ template <class T> DAL_INLINE Slots<T> slots(const StepOptions& o, T dt) {
   return {dt * T(1 - o.alpha), T(-1.0), dt * T(o.alpha), T(1.0)};
 }
 
+// dt (L_psi + F) of a ball: what acts on it, along body axes
+template <class T> DAL_INLINE V3<T> ball_push(const Work<T>& w, int v, const T& dt, const BallMap<T>& m) {
+  return chart_gradient(m.phi, (three(w.first.Lq + v) + three(w.first.F + v)) * dt, three(w.first.Lv + v));
+}
+
 // everything at the midpoint of w.step.x and w.step.y: L_q, L_v, F, the residual w.step.r; returns its scale
 //
 // reads step.x, y, p, u, con.lam, con.C0; writes kin, twists, comp.H, comp.c, first, step.r
@@ -52,6 +56,12 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
     T g = dw1 * w.first.Lq[i], s = f * w.first.F[i];
     w.step.r[i] = w.step.p[i] + g - w.first.Lv[i] + s;
     scale = larger(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
+  }
+  for (size_t i = 0; i < M.balls.size(); ++i) {  // r = p + A dt (L_psi + F) - D L_f' (13.2)
+    const int v = M.balls[i].v;
+    const BallMap<T>& m = w.balls[i];
+    if (v < M.nd)
+      put_three(w.step.r + v, three(w.step.p + v) + m.A * ball_push(w, v, dt, m) - m.D * three(w.first.Lv + v));
   }
   for (int c = 0; c < M.nc; ++c) {
     T l = w.con.lam[c];
@@ -79,6 +89,15 @@ template <class T> DAL_INLINE MaskOf<T> next_momentum(Work<T>& w, const StepOpti
     w.step.p_next[i] = p;
     ok = ok & le(fabs_(p), most);
   }
+  for (size_t i = 0; i < w.M->balls.size(); ++i) {  // A^T dt (L_psi + F) + D^T L_f', and exp(-phi) r = D^-1 D^T r
+    const int v = w.M->balls[i].v;
+    const BallMap<T>& m = w.balls[i];
+    if (v >= w.M->nd) continue;
+    const V3<T> p = transposed(m.A) * ball_push(w, v, dt, m) + transposed(m.D) * three(w.first.Lv + v) +
+                    turned_back(m, three(w.step.r + v)) * left;
+    put_three(w.step.p_next + v, p);
+    ok = ok & le(fabs_(p.x), most) & le(fabs_(p.y), most) & le(fabs_(p.z), most);
+  }
   for (int i = 0; i < w.M->nqd; ++i) ok = ok & le(fabs_(w.step.y[i]), most);
   for (int c = 0; c < w.M->nc; ++c) ok = ok & le(fabs_(w.con.lam[c]), most);
   return ok;
@@ -94,7 +113,10 @@ template <class T> void set_floor(Work<T>& w, T dt) {
   T f = T(0.0);
   for (int i = 0; i < M.nd; ++i) {
     T d;
-    if (chain) {
+    if (chain && M.v_q[i] < 0) {
+      const int ball = -1 - M.v_q[i], c = i - M.balls[ball].v;
+      d = w.balls[ball].N(c, c);
+    } else if (chain) {
       Eight<T> a, b;
       a.read(w.gen.P1j + 8 * M.dyn_joint[i]);
       b.read(w.gen.Q2j + 8 * M.dyn_joint[i]);
@@ -107,6 +129,16 @@ template <class T> void set_floor(Work<T>& w, T dt) {
   w.step.floor = f * (T(1.1e-16) / fabs_(dt));
 }
 
+// dt D2D1 Ld of the tree, packed
+//
+// reads twists, comp, balls; writes gen, newton.lower, upper, balls
+template <class T> void step_matrix(Work<T>& w, const Slots<T>& s, const T& dt) {
+  generators(w, s);
+  if (!w.M->flat) ball_generators(w, dt, false, false);
+  assemble_packed(w);
+  if (!w.M->flat) ball_blocks_to_packed(w);
+}
+
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
 //
 // reads kin, twists, comp.H, comp.c; writes comp.IC, gen, newton, step.floor; scratch: local
@@ -115,12 +147,12 @@ template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T d
   composites(w, false);
   if (w.M->chain_solver && !w.newton.use_packed) {
     generators_by_joint(w, s);
+    if (!w.M->flat) ball_generators(w, dt, true, false);
     elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
     set_floor(w, dt);
     return chain_factor(w);
   }
-  generators(w, s);
-  assemble_packed(w);
+  step_matrix(w, s, dt);
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
   set_floor(w, dt);
   return factor(w);
@@ -283,8 +315,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   w.newton.use_packed = true;
   Slots<double> s = slots<double>(o, dt);
   composites(w, false);
-  generators(w, s);
-  assemble_packed(w);
+  step_matrix(w, s, dt);
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * o.minus);
   w.newton.use_packed = keep;
   double *K = w.step.kkt, *b = K + n * n, top = 0;
@@ -438,10 +469,18 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
 
 constexpr double kHalfTurn = 3.141592653589793;
 
+// a ball that turns by more than two radians; cosine: of half the angle
+DAL_INLINE bool turns_far(double cosine) { return !(cosine * cosine >= 0.292); }
+
 // True when a hinge turns by more than half a turn in the step: the equations have more roots, a turn apart, and this
 // may be a wrong one.
 inline bool turns_far(const ModelData& M, const double* x, const double* y) {
   bool far = false;
+  for (const Ball& b : M.balls) {
+    double c = 0;
+    for (int i = b.q; i < b.q + 4; ++i) c += x[i] * y[i];
+    far = far || turns_far(c);
+  }
   for (int k : M.hinges) far = far || !(__builtin_fabs(y[k] - x[k]) <= kHalfTurn);
   return far;
 }

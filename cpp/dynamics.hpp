@@ -127,7 +127,7 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
   force_jacobian(w, w.kin.q, w.kin.v);
   T* D = w.lin.T_;
   for (int i = 0; i < nv * nv; ++i) D[i] = T(0.0);
-  if (nc) constraint_hessian(w, w.kin.q, w.kin.mid, lam, T(1.0), D, nv, nv);
+  if (nc) constraint_hessian(w, w.kin.q, w.kin.mid, lam, T(1.0), (const T*)nullptr, D, nv, nv);
   mass_factor(w);
   for (int i = 0; i < nd; ++i) {
     T* z = w.lin.Z + size_t(i) * ld;

@@ -19,7 +19,7 @@ struct Engine {
   // composed steps: what their parts leave, derivatives by the whole step (composition.hpp)
   PartStates parts;
   PartTangent tangent;
-  double *pnext, *costates, *gradient, *square, *packing;
+  double *zq, *pnext, *costates, *gradient, *square, *packing;
   char *block = nullptr, *lane_block = nullptr;
 };
 
@@ -91,6 +91,7 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     take(e->parts.p, (all + 1) * nd);
     take(e->parts.lam, all * nc);
     take(e->pnext, nd);
+    take(e->zq, nd);
     take(e->gradient, 2 * nw);
     take(e->costates, (all + 1) * 2 * nd);
     if (!linearization) return;
@@ -258,7 +259,7 @@ static void constraint_second(Scratch* s, const double* q, const double* weight,
   Work<double>& w = at(s, q, nullptr, nullptr);
   constraint_poses(w, w.kin.q, w.kin.end);
   for (int i = 0; i < w.M->nv * w.M->nv; ++i) D[i] = 0;
-  constraint_hessian(w, w.kin.q, w.kin.end, weight, 1.0, D, w.M->nv, w.M->nv);
+  constraint_hessian(w, w.kin.q, w.kin.end, weight, 1.0, (const double*)nullptr, D, w.M->nv, w.M->nv);
 }
 static void constraint_third_at(Scratch* s, const double* q, const double* weight, const double* dir, double* D) {
   Work<double>& w = at(s, q, nullptr, nullptr);
@@ -329,9 +330,20 @@ static void twists(Scratch* s, const double* q, double* S) {
   }
 }
 
+// accelerations of balls from i on: f'' of the chart (sign 1), from or back to (-1) those along body axes
+static void drag_acceleration(const ModelData& M, const double* v, double sign, int from, double* acc) {
+  for (const Ball& b : M.balls)
+    if (b.v >= from) {
+      const double *x = v + b.v, d[3] = {x[1] * x[2], -x[0] * x[2], x[0] * x[1]};
+      for (int c = 0; c < 3; ++c) acc[b.v + c] -= sign * d[c];
+    }
+}
 static bool acceleration_at(Scratch* s, const double* q, const double* v, const double* u, double* acc, double* lam) {
   Work<double>& w = at(s, q, v, u);
-  return acceleration(w, acc, lam);
+  drag_acceleration(*w.M, v, 1, w.M->nd, acc);
+  const bool ok = acceleration(w, acc, lam);
+  drag_acceleration(*w.M, v, -1, 0, acc);
+  return ok;
 }
 static bool acceleration_first_at(Scratch* s, const double* q, const double* v, const double* u, double* acc,
                                   double* lam, double* dacc, double* dlam) {
@@ -641,6 +653,11 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
         if (dead[l]) continue;
         bool far = false;  // a doubtful root: the scalar step decides
         for (int i : M.hinges) far = far || !(__builtin_fabs(w.step.y[i].v[l] - w.step.x[i].v[l]) <= kHalfTurn);
+        for (const Ball& b : M.balls) {
+          double c = 0;
+          for (int i = b.q; i < b.q + 4; ++i) c += w.step.x[i].v[l] * w.step.y[i].v[l];
+          far = far || turns_far(c);
+        }
         int its = iterations;
         if (!ok[l] || far) {
           double err = 0;
@@ -682,9 +699,44 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
 
 // ---- linearization
 
-// rows of d(q', p')/dw (row stride ld) as A and B of x = (q, p, v_rho), u = (u, rho'); v_rho' = (rho' - rho)/dt
-static void write_linearization(const ModelData& M, double dt, const double* Yq, const double* Yp, int ld, double* A,
-                                double* B) {
+// From the charts of the ends, where momenta are canonical, to momenta along body axes (docs/kernels.md 13): p =
+// Jr(x)^T p_body, so that dp = dp_body - p x dx/2. Rows of d(q', p', lambda')/dw (row stride ld) in place; p, p2: p_k,
+// p_k+1.
+static void to_body(const ModelData& M, const double* p, const double* p2, double* Yq, double* Yp, double* YL, int ld,
+                    int columns) {
+  for (const Ball& b : M.balls) {
+    if (b.v >= M.nd) continue;
+    const V3<double> before = three(p + b.v), after = three(p2 + b.v);
+    double *x[3], *y[3];
+    for (int c = 0; c < 3; ++c) {
+      x[c] = Yq + size_t(b.v + c) * ld;
+      y[c] = Yp + size_t(b.v + c) * ld;
+    }
+    for (int k = 0; k < columns; ++k) {
+      const V3<double> d = cross(after, V3<double>{x[0][k], x[1][k], x[2][k]}) * 0.5;
+      y[0][k] += d.x;
+      y[1][k] += d.y;
+      y[2][k] += d.z;
+    }
+    auto by_start = [&](double* Y, int rows) {  // row_x -= row_p [p]/2 = row_p x p/2
+      for (int i = 0; i < rows; ++i) {
+        double* row = Y + size_t(i) * ld;
+        const V3<double> d = cross(three(row + M.nv + b.v), before) * -0.5;
+        row[b.v] += d.x;
+        row[b.v + 1] += d.y;
+        row[b.v + 2] += d.z;
+      }
+    };
+    by_start(Yq, M.nd);
+    by_start(Yp, M.nd);
+    if (YL) by_start(YL, M.nc);
+  }
+}
+
+// rows of d(q', p')/dw (row stride ld) as A and B of x = (q, p, v_rho), u = (u, rho'); v_rho' = (rho' - rho)/dt, by its
+// ends at x and y
+static void write_linearization(const ModelData& M, double dt, const double* x, const double* y, const double* Yq,
+                                const double* Yp, int ld, double* A, double* B) {
   int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nx = nv + nd + nk, nU = nu + nk;
   for (int i = 0; i < nd; ++i) {
     const double *z = Yq + size_t(i) * ld, *p = Yp + size_t(i) * ld;
@@ -697,6 +749,17 @@ static void write_linearization(const ModelData& M, double dt, const double* Yq,
     B[size_t(nd + k) * nU + nu + k] = 1;
     A[size_t(nv + nd + k) * nx + nd + k] = -1 / dt;
     B[size_t(nv + nd + k) * nU + nu + k] = 1 / dt;
+  }
+  for (const Ball& b : M.balls) {
+    if (b.v < nd) continue;
+    V3<double> phi;
+    turn_between(x + b.q, y + b.q, &phi.x);
+    const Mat3<double> D = turn_slope(phi);
+    for (int c = 0; c < 3; ++c)
+      for (int e = 0; e < 3; ++e) {
+        A[size_t(nv + b.v + c) * nx + b.v + e] = -D(e, c) / dt;
+        B[size_t(nv + b.v + c) * nU + nu + b.v - nd + e] = D(c, e) / dt;
+      }
   }
 }
 
@@ -735,13 +798,19 @@ static int linearize(Scratch* s, const Options& opt, double dt, const double* x,
   if (opt.parts->count > 1) {
     Engine* e = engine(s);
     int status = tangent_of_parts(e, o, *opt.parts, dt, x, p, u, y, lam, false, false);
-    if (status == StepOk) write_linearization(M, dt, e->tangent.Yq, e->tangent.Yp, w.stride(), A, B);
+    if (status != StepOk) return status;
+    to_body(M, p, e->pnext, e->tangent.Yq, e->tangent.Yp, nullptr, w.stride(), w.nw);
+    write_linearization(M, dt, x, y, e->tangent.Yq, e->tangent.Yp, w.stride(), A, B);
     return status;
   }
   if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
   bool ok = prepare(w, o, dt, given != Given::solution, false);
   first_order(w, o, dt, false);
-  write_linearization(M, dt, w.lin.Z, w.lin.P, w.stride(), A, B);
+  if (!M.flat) {
+    next_momentum(w, o, dt);
+    to_body(M, p, w.step.p_next, w.lin.Z, w.lin.P, nullptr, w.stride(), w.nw);
+  }
+  write_linearization(M, dt, w.step.x, w.step.y, w.lin.Z, w.lin.P, w.stride(), A, B);
   return ok ? StepOk : StepSingular;
 }
 
@@ -752,21 +821,24 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
   const Parts& parts = *opt.parts;
-  const double *Yq = w.lin.Z, *Yp = w.lin.P, *YL = w.lin.L;
-  double scale = 1;
+  double *Yq = w.lin.Z, *Yp = w.lin.P, *YL = w.lin.L, scale = 1;
+  const double* p2 = w.step.p_next;
   int status = StepOk;
   if (parts.count > 1) {
     status = tangent_of_parts(e, o, parts, dt, x, p, u, y, lam, with_dt, true);
     Yq = e->tangent.Yq;
     Yp = e->tangent.Yp;
     YL = e->tangent.YL;
+    p2 = e->pnext;
     scale = 1 / parts.length[parts.count - 1];
   } else {
     load_solved(w, x, p, u, y, lam);
     if (!prepare(w, o, dt, false, false)) status = StepSingular;
     first_order(w, o, dt, with_dt);
+    next_momentum(w, o, dt);
   }
   int nw = w.nw + with_dt, ld = w.stride(with_dt);
+  to_body(M, p, p2, Yq, Yp, YL, ld, nw);
   for (int i = 0; i < M.nd; ++i) {
     copy(Y + size_t(i) * nw, Yq + size_t(i) * ld, nw);
     copy(P + size_t(i) * nw, Yp + size_t(i) * ld, nw);
@@ -805,6 +877,20 @@ static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& part
   return ok;
 }
 
+// the same for costates: z_q that belongs to canonical momenta, into e->zq; and the gradient by w back, in place
+static const double* costate_in_chart(Engine* e, const double* p2, const double* zq, const double* zp) {
+  const ModelData& M = *e->d.M;
+  if (M.flat) return zq;
+  copy(e->zq, zq, M.nd);
+  for (const Ball& b : M.balls)
+    if (b.v < M.nd) put_three(e->zq + b.v, three(zq + b.v) - cross(three(p2 + b.v), three(zp + b.v)) * 0.5);
+  return e->zq;
+}
+static void gradient_to_body(const ModelData& M, const double* p, double* grad) {
+  for (const Ball& b : M.balls)
+    if (b.v < M.nd) put_three(grad + b.v, three(grad + b.v) + cross(three(p + b.v), three(grad + M.nv + b.v)) * 0.5);
+}
+
 static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
                       double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
   Work<double>& w = work(s);
@@ -817,13 +903,17 @@ static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x
     if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error,
                                 [](int, double) {}))
       return status;
+    zq = costate_in_chart(e, e->pnext, zq, zp);
     ok = costates_of_parts(e, o, *opt.parts, dt, u, zq, zp, zl, grad);
   } else {
     load_solved(w, x, p, u, y, lam);
     ok = prepare(w, o, dt, false, false);
+    next_momentum(w, o, dt);
+    zq = costate_in_chart(e, w.step.p_next, zq, zp);
     adjoint(w, o, dt, zq, zp, zl, false);
     adjoint_gradient(w, o, dt, zp, grad);
   }
+  gradient_to_body(*w.M, p, grad);
   return ok ? StepOk : StepSingular;
 }
 

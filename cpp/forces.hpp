@@ -1,7 +1,7 @@
 // Sums over elements: potential gradients, generalized forces, their first and second derivatives, constraint rows.
 #pragma once
+#include "balls.hpp"
 #include "elements/all.hpp"
-#include "solver.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -38,11 +38,13 @@ template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
 // reads kin.mid, q, v, step.u; writes lin.Fq, Fv, Fu; scratch: local
 template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  if (!M.forces.empty())
+  if (M.full_forces)
     for (int i = 0; i < M.nd * M.nv; ++i) {
       w.lin.Fq[i] = T(0.0);
       w.lin.Fv[i] = T(0.0);
-    }  // else zero from the start, but for damping
+    }  // else zero from the start, but for damping, whose places are written again
+  else if (M.has_damping)
+    for (int i = 0; i < M.nd; ++i) w.lin.Fq[i * M.nv + i] = T(0.0);
   for (int i = 0; i < M.nd * M.nu; ++i) w.lin.Fu[i] = T(0.0);
   if (M.has_damping)
     for (int i = 0; i < M.nd; ++i) w.lin.Fv[i * M.nv + i] = T(-M.damping[i]);
@@ -63,6 +65,81 @@ template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   }
 }
 
+// Jacobians of the forces by the slots of a step, a_i F_q + b_i F_v, in the place of F_q and F_v; with balls by their
+// ends, F- and F+ apart: rows of a ball are A Q and A^T Q instead of Q/2. After force_jacobian().
+//
+// reads lin.Fq, Fv, Fu, balls, step.u; writes lin.Fx, Fy, Gx, Gy, Fu, Gu, balls (T)
+template <class T> void force_slots(Work<T>& w, const Slots<T>& s, const T& dt) {
+  const ModelData& M = *w.M;
+  const int nd = M.nd, nv = M.nv, nu = M.nu;
+  T *Fx = w.lin.Fx, *Fy = w.lin.Fy;
+  auto slot = [&](int i) {
+    const T q = Fx[i], v = Fy[i];
+    Fx[i] = s.a1 * q + s.b1 * v;
+    Fy[i] = s.a2 * q + s.b2 * v;
+  };
+  for (const Ball& b : M.balls)  // below
+    for (int c = 0; c < 3 && b.v < nd && M.has_damping; ++c) Fy[(b.v + c) * (nv + 1)] += T(M.damping[b.v + c]);
+  if (M.full_forces)
+    for (int i = 0; i < nd * nv; ++i) slot(i);
+  else if (M.has_damping)
+    for (int i = 0; i < nd; ++i) slot(i * nv + i);
+  if (M.flat) return;
+  for (size_t i = 0; i < M.balls.size(); ++i) {  // columns
+    const int v = M.balls[i].v, at[3] = {v, v + 1, v + 2};
+    const BallMap<T>& m = w.balls[i];
+    for (int r = 0; r < nd; ++r) {
+      T x[3], y[3];
+      for (int e = 0; e < 3; ++e) {
+        x[e] = y[e] = T(0.0);
+        for (int c = 0; c < 3; ++c) {
+          x[e] += Fx[r * nv + at[c]] * m.x1(c, e) + Fy[r * nv + at[c]] * m.x2(c, e);
+          y[e] += Fx[r * nv + at[c]] * m.y1(c, e) + Fy[r * nv + at[c]] * m.y2(c, e);
+        }
+      }
+      for (int e = 0; e < 3; ++e) {
+        Fx[r * nv + at[e]] = x[e];
+        Fy[r * nv + at[e]] = y[e];
+      }
+    }
+  }
+  for (int i = 0; i < nd * nv; ++i) {
+    w.lin.Gx[i] = Fx[i];
+    w.lin.Gy[i] = Fy[i];
+  }
+  for (int i = 0; i < nd * nu; ++i) w.lin.Gu[i] = w.lin.Fu[i];
+  for (size_t i = 0; i < M.balls.size(); ++i) {  // rows, and torques along body axes
+    const Ball& b = M.balls[i];
+    BallMap<T>& m = w.balls[i];
+    m.T11 = m.T12 = m.T21 = m.T22 = zero33<T>();
+    if (b.v >= nd) continue;
+    const Mat3<T> L = m.A * T(2.0), R = transposed(L), D = damping_of<T>(M, b), Dt = transposed(m.D);
+    const V3<T> t = body_torque(w, b, dt);
+    const T two = T(2.0), half = T(0.5);
+    const Mat3<T> S = slope_of_A(m, t, 1.0), S2 = slope_of_A(m, t, -1.0);
+    m.T11 = zero33<T>() - S * Dt - cross_matrix(m.A * t) * half;
+    m.T12 = S * m.D;
+    m.T21 = S2 * Dt;
+    m.T22 = zero33<T>() - S2 * m.D - cross_matrix(transposed(m.A) * t) * half;
+    const int at[3] = {0, 1, 2};
+    auto rows = [&](T* F, int n, const Mat3<T>& by) { turn_rows(F + size_t(b.v) * n, n, at, by); };
+    rows(Fx, nv, L);
+    rows(Fy, nv, L);
+    rows(w.lin.Gx, nv, R);
+    rows(w.lin.Gy, nv, R);
+    rows(w.lin.Fu, nu, L);
+    rows(w.lin.Gu, nu, R);
+    auto own = [&](T* F, const Mat3<T>& x) {
+      for (int c = 0; c < 3; ++c)
+        for (int e = 0; e < 3; ++e) F[(b.v + c) * nv + b.v + e] += x(c, e);
+    };
+    own(Fx, m.T11 * two + L * (D * Dt));
+    own(Fy, m.T12 * two - L * (D * m.D));
+    own(w.lin.Gx, m.T21 * two + R * (D * Dt));
+    own(w.lin.Gy, m.T22 * two - R * (D * m.D));
+  }
+}
+
 // What elements add to the Newton matrix: -a1 a2 V_qq + f (a2 F_q + b2 F_v); with the O(n) solver only diagonals occur
 //
 // reads kin.mid, q, v, step.u; adds to newton.diagonal, or newton.lower and upper; scratch: local
@@ -73,6 +150,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
     for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = T(0.0);
   if (M.has_damping)
     for (int i = 0; i < M.nd; ++i) {
+      if (M.v_q[i] < 0) continue;  // a ball's own block has it
       T x = -(f * s.b2 * T(M.damping[i]));
       if (chain) w.newton.diagonal[i] += x;
       else w.newton.lower[M.elim_row[i] + M.elim_depth[i]] += x;
@@ -86,6 +164,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
         if (lv[i] < M.nd) w.newton.diagonal[lv[i]] += c * w.local.hessian[i * e.n + i];
       continue;
     }
+    hessian_by_ends(w, e, w.local.hessian, End::x, End::y);
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k)
         if (lv[i] < M.nd && lv[k] < M.nd) packed_add(w, lv[i], lv[k], c * w.local.hessian[i * e.n + k]);
@@ -94,10 +173,18 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
   for (const Element& e : M.forces) {
     force(w, e, q, v, w.kin.mid, 1, lf);
     const int* lv = M.local_v.data() + e.vars;
+    for (int i = 0; i < lf.rows * e.n; ++i) {  // by the second slot, and by the first where a ball needs it
+      const T q = lf.fq[i], v = lf.fv[i];
+      lf.fq[i] = s.a2 * q + s.b2 * v;
+      if (e.balls) lf.fv[i] = s.a1 * q + s.b1 * v;
+    }
+    for_balls(w, e,
+              [&](const int* at, const BallMap<T>& m) { turn_columns(lf.fq, lf.rows, e.n, at, m.y2, lf.fv, &m.y1); });
+    for_balls(w, e, [&](const int* at, const BallMap<T>& m) { turn_rows(lf.fq, e.n, at, middle_by(m, End::x, true)); });
     for (int i = 0; i < lf.rows; ++i)
       for (int k = 0; k < e.n; ++k) {
         if (lf.row_v[i] >= M.nd || lv[k] >= M.nd) continue;
-        packed_add(w, lf.row_v[i], lv[k], f * (s.a2 * lf.fq[i * e.n + k] + s.b2 * lf.fv[i * e.n + k]));
+        packed_add(w, lf.row_v[i], lv[k], f * lf.fq[i * e.n + k]);
       }
   }
 }
@@ -155,11 +242,13 @@ template <class T> void advance_constraints(Work<T>& w) {
   w.kin.end = p;
 }
 
-// D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q)
+// D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q). C: Dh (nc x nv), to have the derivatives
+// of balls in the chart exp(x) instead of that of the three hinges, or null.
 //
-// reads q, P, weight; scratch: local, lin.tmp
+// reads q, P, weight, C; scratch: local, lin.tmp
 template <class T>
-void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, T* D, int ld, int rows) {
+void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* C, T* D, int ld,
+                        int rows) {
   const ModelData& M = *w.M;
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
@@ -173,6 +262,12 @@ void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weig
           w.local.rows[i][lv[k]] += f * x;
           if (i != k) w.local.rows[k][lv[i]] += f * x;
         });
+        for (int i = 0; C && i < e.balls; ++i) {
+          const BallLocal& b = M.ball_local[e.ball + i];
+          const Mat3<T> bend = chart_bend(three(C + c * M.nv + M.balls[b.ball].v)) * f;
+          for (int r = 0; r < 3; ++r)
+            for (int k = 0; k < 3; ++k) w.local.rows[b.at[r]][lv[b.at[k]]] += bend(r, k);
+        }
       }
     });
   }
@@ -221,6 +316,28 @@ template <class T> void potentials_second(Work<T>& w, const T* q, const Slots<T>
         E.h12[at] -= s.a1 * s.a2 * x;
         E.h22[at] -= s.a2 * s.a2 * x;
       }
+  }
+}
+// the same in a step, where balls have ends
+//
+// reads kin.mid, q, balls; adds to E; scratch: local
+template <class T> void potentials_by_ends(Work<T>& w, const T* q, const Slots<T>& s, const Hessian<T>& E) {
+  const ModelData& M = *w.M;
+  if (M.flat) return potentials_second(w, q, s, E);
+  for (const Element& e : M.potentials) {
+    potential(w, e, q, w.kin.mid, 2, (const T*)nullptr);
+    const int* lv = M.local_v.data() + e.vars;
+    T *H = w.local.hessian, *kept = w.local.third;
+    for (int i = 0; i < e.n * e.n; ++i) kept[i] = H[i];
+    auto add = [&](T* to, End row, End column, const T& scale) {
+      for (int i = 0; i < e.n * e.n; ++i) H[i] = kept[i];
+      hessian_by_ends(w, e, H, row, column);
+      for (int i = 0; i < e.n; ++i)
+        for (int k = 0; k < e.n; ++k) to[lv[i] * M.nv + lv[k]] -= scale * H[i * e.n + k];
+    };
+    add(E.h11, End::x, End::x, s.a1 * s.a1);
+    add(E.h12, End::x, End::y, s.a1 * s.a2);
+    add(E.h22, End::y, End::y, s.a2 * s.a2);
   }
 }
 // third derivatives along w.along.dq

@@ -11,10 +11,16 @@ enum class ElementKind : int;  // elements/all.hpp
 // how a step ended
 enum StepStatus : int { StepOk = 0, StepNotConverged = 1, StepNotFinite = 2, StepSingular = 3, StepWrongRoot = 4 };
 
-enum class JointKind : int { TX, TY, TZ, RX, RY, RZ };
+// BX, BY, BZ: the three columns of a ball, one after the other
+enum class JointKind : int { TX, TY, TZ, RX, RY, RZ, BX, BY, BZ };
 
 struct Ball {
-  int q, v;  // first of its four coordinates, of its three velocity components
+  int q, v;   // first of its four coordinates, of its three velocity components
+  int joint;  // the first of its three joints, which follow each other
+};
+
+struct BallLocal {  // a ball among the local variables of an element
+  int ball, at[3];  // places of its components
 };
 
 struct Joint {
@@ -33,6 +39,7 @@ struct Joint {
   double p0[3];
   double pitch;
   bool turns() const { return kind >= JointKind::RX; }
+  bool of_ball() const { return kind >= JointKind::BX; }
   int axis() const { return int(kind) % 3; }
 };
 
@@ -58,13 +65,14 @@ struct Element {
   int site_a, site_b, site_c;  // sites, -1 if unused
   int length_var;              // local index of a variable length, -1
   double par[8];
-  int input[6];  // wrench components driven by an input, -1: constant in par
-  int tape[3];   // tape programs, -1
-  int spline;    // -1
-  int nin;       // inputs of a tape force
-  int in0;       // offset into tape_inputs
-  int nrow;      // forced variables of a tape force
-  int rows;      // offset into local_q: their q indices
+  int input[6];     // wrench components driven by an input, -1: constant in par
+  int tape[3];      // tape programs, -1
+  int spline;       // -1
+  int nin;          // inputs of a tape force
+  int in0;          // offset into tape_inputs
+  int nrow;         // forced variables of a tape force
+  int rows;         // offset into local_q: their q indices
+  int ball, balls;  // balls among the local variables: offset into ball_local, number
 };
 
 struct Tape {
@@ -134,8 +142,9 @@ struct ModelData {
   std::vector<int> pattern_dynamic, free_pattern_dynamic;  // how many of them are dynamic (these come first)
   // elements
   std::vector<Element> potentials, forces, constraints;
-  std::vector<int> local_q, local_v;     // variables of elements: coordinates (-1: of a ball) and velocity components
-  std::vector<int> local_joint;          // pose index of their joint (-1: none)
+  std::vector<int> local_q, local_v;  // variables of elements: coordinates (-1: of a ball) and velocity components
+  std::vector<int> local_joint;       // pose index of their joint (-1: none)
+  std::vector<BallLocal> ball_local;
   std::vector<double> local_turn;        // 1 where the local variable turns its joint, 0 elsewhere
   std::vector<unsigned char> path_flag;  // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
   std::vector<unsigned char> ancestry;
@@ -144,6 +153,7 @@ struct ModelData {
   std::vector<SplineTable> splines;
   std::vector<double> damping;  // per dynamic variable
   bool has_damping = false;
+  bool full_forces = false;           // forces have Jacobians that are more than the diagonal of damping
   std::vector<int> force_v, force_u;  // config forces: component, input
   std::vector<double> relation;       // coefficients of linear relations, by Element.par[1] offset
   int max_local = 0, max_tape_work = 0, max_tape_io = 0;

@@ -37,19 +37,25 @@ DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) {
 // `fresh`: w.kin.mid etc. already belong to it. second_order keeps per-body blocks. Returns a mask of lanes with usable
 // pivots.
 //
-// reads step, con (and, if fresh, what residual() writes); writes comp, gen, newton, lin.E, lin.Fq, Fv, Fu
+// reads step, con (and, if fresh, what residual() writes); writes comp, gen, newton, lin.E, lin.Fx .. Gu
 template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order) {
   Slots<T> s = slots<T>(o, dt);
   if (!fresh) residual(w, o, dt);
   composites(w, second_order);
   generators(w, s, second_order);
+  if (!w.M->flat) ball_generators(w, dt, false, true);
   second(w, w.lin.E, true);
+  if (!w.M->flat) {
+    ball_blocks_to_dense(w, w.lin.E);
+    ball_blocks_to_packed(w);
+  }
   w.newton.use_packed = true;
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
   MaskOf<T> ok = factor(w);
   w.newton.use_packed = false;
-  if (!w.M->potentials.empty()) potentials_second(w, w.kin.q, s, w.lin.E);
+  if (!w.M->potentials.empty()) potentials_by_ends(w, w.kin.q, s, w.lin.E);
   force_jacobian(w, w.kin.q, w.kin.v);
+  force_slots(w, s, dt);
   return ok;
 }
 
@@ -60,7 +66,7 @@ DAL_INLINE T momentum_by_dt(const Work<T>& w, const StepOptions& o, T dt, int i,
   const T w1 = T(1 - o.alpha), w2 = T(o.alpha);
   T t = dt * (w2 * w.first.Lq[i] + T(o.plus) * w.first.F[i]);
   for (int k = 0; k < w.M->nv; ++k) t += (by_x[k] * w2 - by_y[k] * w1) * w.kin.v[k];
-  return t;
+  return w.M->flat ? t : t + ball_by_dt(w, dt, i, true);
 }
 
 // first column of the reduced first order, a whole tile: q_k begins at 0, p_k at nv
@@ -72,41 +78,41 @@ DAL_INLINE int first_reduced(const Work<double>& w) { return w.M->nv / kTile * k
 // the step only beside p_k, in p_k + D1 Ld + F- - Dh^T lambda, so its columns are those of p_k times the derivative of
 // that sum by q_k, whose transpose goes to w.lin.Rt; the columns of q_k are left out, w.lin.P is left alone.
 //
-// reads lin.E, Fq, Fv, Fu, newton, con, first, kin.v; writes lin.Z, P, L, Rt, con.schur; scratch: lin.T_, S, tmp, mu,
+// reads lin.E, Fx .. Gu, newton, con, first, kin.v; writes lin.Z, P, L, Rt, con.schur; scratch: lin.T_, S, tmp, mu,
 // lists
 template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool with_dt, bool reduced = false) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc;
   int nw = w.nw + (with_dt ? 1 : 0), ld = w.stride(with_dt), xc = w.x_column(with_dt), rho = nv + nd + nu;
-  bool forced = !M.forces.empty(), damped = M.has_damping && !forced;
-  Slots<T> s = slots<T>(o, dt);
+  bool forced = M.full_forces, damped = M.has_damping && !forced;
   T f = dt * T(o.minus), g = dt * T(o.plus), w1 = T(1 - o.alpha), w2 = T(o.alpha), idt = T(1.0) / dt;
   T* Z = w.lin.Z;
   // right-hand sides -dt R1_w, and C0^T
   for (int i = 0; i < nd; ++i) {
     T* z = Z + size_t(i) * ld;
-    const T *e11 = w.lin.E.h11 + i * nv, *e12 = w.lin.E.h12 + i * nv, *fq = w.lin.Fq + i * nv, *fv = w.lin.Fv + i * nv;
+    const T *e11 = w.lin.E.h11 + i * nv, *e12 = w.lin.E.h12 + i * nv, *fx = w.lin.Fx + i * nv, *fy = w.lin.Fy + i * nv;
     for (int k = 0; k < nv; ++k) z[k] = -e11[k];
     for (int k = nv; k < ld; ++k) z[k] = T(0.0);
     z[nv + i] = -dt;
     for (int k = 0; k < nu; ++k) z[nv + nd + k] = -(dt * f * w.lin.Fu[i * nu + k]);
     for (int k = 0; k < nk; ++k) z[rho + k] = -e12[nd + k];
-    if (damped) z[i] -= f * s.b1 * fv[i];
+    if (damped) z[i] -= f * fx[i];
     if (forced) {
-      for (int k = 0; k < nv; ++k) z[k] -= f * (s.a1 * fq[k] + s.b1 * fv[k]);
-      for (int k = 0; k < nk; ++k) z[rho + k] -= f * (s.a2 * fq[nd + k] + s.b2 * fv[nd + k]);
+      for (int k = 0; k < nv; ++k) z[k] -= f * fx[k];
+      for (int k = 0; k < nk; ++k) z[rho + k] -= f * fy[nd + k];
     }
     if (with_dt) {  // explicit dt plus v = (y - x)/dt: a direction with dq = 0, dv = -v/dt
       T t = dt * (w1 * w.first.Lq[i] + T(o.minus) * w.first.F[i]);
       for (int k = 0; k < nv; ++k) {
-        T a = e11[k] + f * (s.a1 * fq[k] + s.b1 * fv[k]), b = e12[k] + f * (s.a2 * fq[k] + s.b2 * fv[k]);
+        T a = e11[k] + f * fx[k], b = e12[k] + f * fy[k];
         t += (a * w2 - b * w1) * w.kin.v[k];
       }
+      if (!M.flat) t += ball_by_dt(w, dt, i, false);
       z[nw - 1] = -t;
     }
     for (int c = 0; c < nc; ++c) z[xc + c] = w.con.C0[c * nv + i];
   }
-  if (nc) constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, dt, Z, ld, nd);
+  if (nc) constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, dt, w.con.C0, Z, ld, nd);
   int c0 = 0;  // the first column
   if constexpr (std::is_same_v<T, double>)
     if (reduced) {
@@ -148,9 +154,9 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     J2 = w.lin.T_;
     for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] = w.lin.E.h22[i];
     if (damped)
-      for (int i = 0; i < nd; ++i) w.lin.T_[i * nv + i] += g * s.b2 * w.lin.Fv[i * nv + i];
+      for (int i = 0; i < nd; ++i) w.lin.T_[i * nv + i] += g * w.lin.Gy[i * nv + i];
     if (forced)
-      for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] += g * (s.a2 * w.lin.Fq[i] + s.b2 * w.lin.Fv[i]);
+      for (int i = 0; i < nd * nv; ++i) w.lin.T_[i] += g * w.lin.Gy[i];
   }
   sparse_times(w, w.lin.P, nd, ld, xc, J2, nv, pattern_without_constraints(M), (const T*)Z, idt, w.lin.S);
   bool dense = 2 * M.free_pattern.size() > size_t(nv) * nv;  // a chain: columns of h12 by blocks, else entry by entry
@@ -158,21 +164,21 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     if (dense) add_transposed(w.lin.P, ld, w.lin.E.h12, nv, nd, nv, idt);
   for (int i = 0; i < nd; ++i) {
     T* p = w.lin.P + size_t(i) * ld;
-    const T *fq = w.lin.Fq + i * nv, *fv = w.lin.Fv + i * nv;
+    const T *gx = w.lin.Gx + i * nv, *gy = w.lin.Gy + i * nv;
     if (!dense || !std::is_same_v<T, double>)
       for (int t = M.free_pattern_offset[i]; t < M.free_pattern_offset[i + 1]; ++t)
         p[M.free_pattern[t]] += w.lin.E.h12[M.free_pattern[t] * nv + i] * idt;
     for (int t = M.free_pattern_offset[i] + M.free_pattern_dynamic[i]; t < M.free_pattern_offset[i + 1]; ++t)
       p[rho + M.free_pattern[t] - nd] += J2[i * nv + M.free_pattern[t]] * idt;
-    if (damped) p[i] += T(o.plus) * s.b1 * fv[i];
+    if (damped) p[i] += T(o.plus) * gx[i];
     if (forced)
-      for (int k = 0; k < nv; ++k) p[k] += T(o.plus) * (s.a1 * fq[k] + s.b1 * fv[k]);
-    for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Fu[i * nu + k];
+      for (int k = 0; k < nv; ++k) p[k] += T(o.plus) * gx[k];
+    for (int k = 0; k < nu; ++k) p[nv + nd + k] += g * w.lin.Gu[i * nu + k];
     if (with_dt) {
       T *a = w.lin.tmp, *b = w.lin.mu;
       for (int k = 0; k < nv; ++k) {
-        a[k] = w.lin.E.h12[k * nv + i] + g * (s.a1 * fq[k] + s.b1 * fv[k]);
-        b[k] = w.lin.E.h22[i * nv + k] + g * (s.a2 * fq[k] + s.b2 * fv[k]);
+        a[k] = w.lin.E.h12[k * nv + i] + g * gx[k];
+        b[k] = w.lin.E.h22[i * nv + k] + g * gy[k];
       }
       p[nw - 1] += momentum_by_dt(w, o, dt, i, a, b) * idt;
     }
@@ -188,7 +194,6 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nc = M.nc, ld = have_first ? w.stride() : nc;
   const double* X = have_first ? w.lin.Z + w.x_column() : w.lin.Z;  // N^-1 C0^T
-  Slots<double> s = slots<double>(o, dt);
   double g = dt * o.plus, idt = 1 / dt;
   // g = z_q + (D2D2Ld + D2F+)^T z_p; D2D2Ld is symmetric
   for (int k = 0; k < nd; ++k) {
@@ -196,10 +201,10 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
     const double* row = w.lin.E.h22 + k * nv;
     for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a)
       t += row[M.free_pattern[a]] * zp[M.free_pattern[a]];
-    if (M.has_damping || !M.forces.empty())
+    if (M.has_damping || M.full_forces)
       for (int a = M.free_pattern_offset[k], end = a + M.free_pattern_dynamic[k]; a < end; ++a) {
         int i = M.free_pattern[a];
-        t += g * (s.a2 * w.lin.Fq[i * nv + k] + s.b2 * w.lin.Fv[i * nv + k]) * zp[i];
+        t += g * w.lin.Gy[i * nv + k] * zp[i];
       }
     w.lin.g[k] = zq[k] + t * idt;
   }
@@ -240,31 +245,29 @@ inline void adjoint(Work<double>& w, const StepOptions& o, double dt, const doub
 template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt, const T* zp, T* out) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nu = M.nu, nk = M.nk, nc = M.nc;
-  Slots<T> s = slots<T>(o, dt);
   T f = dt * T(o.minus), g = dt * T(o.plus), idt = T(1.0) / dt;
   T* D = w.lin.T_;
   for (int i = 0; i < nv * nv; ++i) D[i] = T(0.0);
-  if (nc) { constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, T(1.0), D, nv, nv); }
+  if (nc) { constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, T(1.0), w.con.C0, D, nv, nv); }
   for (int k = 0; k < nv; ++k) {
     T t = T(0.0);
     for (int i = 0; i < nd; ++i) {
-      T fx = s.a1 * w.lin.Fq[i * nv + k] + s.b1 * w.lin.Fv[i * nv + k];
-      t += (w.lin.E.h12[k * nv + i] + g * fx) * zp[i] +
-           (w.lin.E.h11[i * nv + k] + f * fx - dt * D[i * nv + k]) * w.lin.mu[i];
+      t += (w.lin.E.h12[k * nv + i] + g * w.lin.Gx[i * nv + k]) * zp[i] +
+           (w.lin.E.h11[i * nv + k] + f * w.lin.Fx[i * nv + k] - dt * D[i * nv + k]) * w.lin.mu[i];
     }
     out[k] = t * idt;
   }
   for (int i = 0; i < nd; ++i) out[nv + i] = w.lin.mu[i];
   for (int k = 0; k < nu; ++k) {
     T t = T(0.0);
-    for (int i = 0; i < nd; ++i) t += w.lin.Fu[i * nu + k] * (g * zp[i] + f * w.lin.mu[i]);
+    for (int i = 0; i < nd; ++i) t += g * w.lin.Gu[i * nu + k] * zp[i] + f * w.lin.Fu[i * nu + k] * w.lin.mu[i];
     out[nv + nd + k] = t;
   }
   for (int k = nd; k < nv; ++k) {
     T t = T(0.0);
     for (int i = 0; i < nd; ++i) {
-      T fy = s.a2 * w.lin.Fq[i * nv + k] + s.b2 * w.lin.Fv[i * nv + k];
-      t += (w.lin.E.h22[i * nv + k] + g * fy) * zp[i] + (w.lin.E.h12[i * nv + k] + f * fy) * w.lin.mu[i];
+      t += (w.lin.E.h22[i * nv + k] + g * w.lin.Gy[i * nv + k]) * zp[i] +
+           (w.lin.E.h12[i * nv + k] + f * w.lin.Fy[i * nv + k]) * w.lin.mu[i];
     }
     t = t * idt;
     for (int c = 0; c < nc; ++c) t += w.con.C1[c * nv + k] * w.lin.nu[c];
@@ -304,7 +307,7 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
   double* rows = w.lin.rhs;  // D2h_c(q_k) mu
   if (nc) {
     constraint_third(w, w.step.x, w.kin.start, w.con.lam, -1.0, w.lin.mu, w.lin.E3.h11, rows);
-    constraint_hessian(w, w.step.y, w.kin.end, w.lin.nu, 1.0, w.lin.E3.h22, nv, nv);
+    constraint_hessian(w, w.step.y, w.kin.end, w.lin.nu, 1.0, w.con.C1, w.lin.E3.h22, nv, nv);
   }
   int c0 = first_reduced(w), cols = xc - c0, rho = nv + nd + nu;
   double *S = w.lin.S, *TW = w.lin.T_, *Z = w.lin.Z + c0;

@@ -1,7 +1,7 @@
 #include "read_model.hpp"
 
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -75,8 +75,8 @@ static void read(const nb::dict& d, ModelData& M) {
   M.nu = get<int>(d, "nu");
   M.v_q = get<std::vector<int>>(d, "v_q");
   for (nb::handle h : get<nb::list>(d, "balls")) {
-    auto b = nb::cast<std::pair<int, int>>(h);
-    M.balls.push_back(Ball{b.first, b.second});
+    auto b = nb::cast<std::tuple<int, int, int>>(h);
+    M.balls.push_back(Ball{std::get<0>(b), std::get<1>(b), std::get<2>(b)});
   }
   M.flat = M.balls.empty();
   M.nm = get<int>(d, "nm");
@@ -205,6 +205,7 @@ static void read(const nb::dict& d, ModelData& M) {
   M.has_damping = get<bool>(d, "has_damping");
   M.force_v = get<std::vector<int>>(d, "force_v");
   M.force_u = get<std::vector<int>>(d, "force_u");
+  M.full_forces = !M.forces.empty() || (!M.flat && (M.has_damping || !M.force_v.empty()));
   M.relation = get<std::vector<double>>(d, "relation");
   M.max_local = get<int>(d, "max_local");
   M.max_tape_work = get<int>(d, "max_tape_work");
@@ -219,7 +220,7 @@ static void check(const ModelData& M) {
   for (int j = 0; j < M.nj; ++j) {
     const Joint& J = M.joints[j];
     in(J.parent, 0, j + 1);
-    in(int(J.kind), 0, 6);
+    in(int(J.kind), 0, 9);
     in(J.q, 0, M.nq);
     in(J.v, 0, M.nv);
     in(J.rot, 0, j + 2);
@@ -227,7 +228,7 @@ static void check(const ModelData& M) {
       in(J.node, 0, M.nn);
       in(J.phi, 0, M.phi_slots);
     }
-    if (J.turns()) in(J.slot, 0, int(M.angles.size()));
+    if (J.turns() && !J.of_ball()) in(J.slot, 0, int(M.angles.size()));
   }
   for (const Node& n : M.nodes) {
     in(n.parent, -1, M.nn);
@@ -263,6 +264,13 @@ static void check(const ModelData& M) {
   for (const Ball& b : M.balls) {
     in(b.q, 0, M.nq - 3);
     in(b.v, 0, M.nv - 2);
+    in(b.joint, 0, M.nj - 2);
+    for (int c = 0; c < 3; ++c) {
+      const Joint& J = M.joints[b.joint + c];
+      if (J.kind != JointKind(int(JointKind::BX) + c) || J.v != b.v + c || J.q != b.q || J.rot != b.joint + 1 ||
+          (c && J.parent != b.joint + c))
+        throw nb::value_error("bad model data: ball");
+    }
   }
   for (int x : M.local_q) in(x, -1, M.nq);
   for (int x : M.local_v) in(x, 0, M.nv);
@@ -288,12 +296,34 @@ static void check(const ModelData& M) {
       optional(e.length_var, e.n);
     }
   for (int x : M.local_joint) in(x, 0, M.nj + 1);
+  for (int i = 0; i < M.nv; ++i)
+    if (M.v_q[i] < 0) in(i - M.balls[-1 - M.v_q[i]].v, 0, 3);
   for (int u : M.tape_inputs) in(u, 0, M.nu);
+}
+// where the balls are among the local variables of each element: all three components, or none
+static void find_balls(ModelData& M) {
+  if (M.flat) return;
+  for (const Family& f : families())
+    for (Element& e : M.*f.elements) {
+      e.ball = int(M.ball_local.size());
+      const int* lv = M.local_v.data() + e.vars;
+      for (int i = 0; i < e.n; ++i) {
+        const int b = -1 - M.v_q[lv[i]];
+        if (b < 0 || lv[i] != M.balls[b].v) continue;
+        BallLocal at{b, {-1, -1, -1}};
+        for (int k = 0; k < e.n; ++k)
+          if (unsigned(lv[k] - M.balls[b].v) < 3) at.at[lv[k] - M.balls[b].v] = k;
+        if (at.at[1] < 0 || at.at[2] < 0) throw nb::value_error("bad model data: part of a ball");
+        M.ball_local.push_back(at);
+      }
+      e.balls = int(M.ball_local.size()) - e.ball;
+    }
 }
 ModelData read_model(const nb::dict& description) {
   ModelData M;
   read(description, M);
   check(M);
+  find_balls(M);
   return M;
 }
 

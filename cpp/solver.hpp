@@ -294,6 +294,67 @@ template <class T, bool TRANSPOSED = false> void solve(Work<T>& w, T* X, int nr,
     });
 }
 
+// One ball: joints j - 2, j - 1, j with a pivot of 3 x 3, D = P1^T U + N - P1^T Q2. Up: null at a root, Phi itself in a
+// chain. Returns how usable the pivot is.
+//
+// reads gen.P1j .. Q2j, balls (N), Phi; writes newton.U, W, Up, balls (pivot)
+template <class T> T chain_factor_ball(Work<T>& w, int j, T* Phi, T* Pht, T* Up, T* Upt) {
+  const ModelData& M = *w.M;
+  const int first = j - 2;
+  BallMap<T>& m = w.balls[-1 - M.v_q[M.joints[j].v]];
+  Eight<T> U[3], W[3], P[3], c;
+  for (int i = 0; i < 3; ++i) {
+    U[i].read(w.gen.Q2j + 8 * (first + i));
+    W[i].read(w.gen.Q1j + 8 * (first + i));
+    P[i].read(w.gen.P1j + 8 * (first + i));
+  }
+  Mat3<T> D = m.N;
+  if (!M.joints[j].leaf) {
+    for (int i = 0; i < 3; ++i)
+      for (int k = 0; k < 3; ++k) D(i, k) -= P[i].dot(U[k]);
+    for (int l = 0; l < 8; ++l) {
+      c.read(Phi + 8 * l);
+      for (int i = 0; i < 3; ++i) U[i].add(w.gen.P2j[8 * (first + i) + l], c);
+      c.read(Pht + 8 * l);
+      for (int i = 0; i < 3; ++i) W[i].add(w.gen.P1j[8 * (first + i) + l], c);
+    }
+    for (int i = 0; i < 3; ++i)
+      for (int k = 0; k < 3; ++k) D(i, k) += P[i].dot(U[k]);
+  }
+  const V3<T> a = three(D.m), b = three(D.m + 3), d = three(D.m + 6), ab = cross(a, b), bd = cross(b, d),
+              da = cross(d, a);
+  const T det = dot(a, bd), inv = T(1.0) / det;
+  m.pivot = {
+      {bd.x * inv, da.x * inv, ab.x * inv, bd.y * inv, da.y * inv, ab.y * inv, bd.z * inv, da.z * inv, ab.z * inv}};
+  T w8[3][8], u8[3][8];
+  for (int i = 0; i < 3; ++i) {
+    U[i].write(w.newton.U + 8 * (first + i));
+    U[i].write(u8[i]);
+    Eight<T> x{};
+    for (int k = 0; k < 3; ++k) x.add(m.pivot(i, k), W[k]);
+    x.write(w.newton.W + 8 * (first + i));
+    x.write(w8[i]);
+    P[i] = x;  // pivot^-1 W^T
+  }
+  if (Up)
+    for (int l = 0; l < 8; ++l) {
+      auto update = [&](T* from, T* to, const Eight<T>* x, const T(&f)[3][8]) {
+        c.read(from + 8 * l);
+        for (int i = 0; i < 3; ++i) c.add(-f[i][l], x[i]);
+        if (to != from) {
+          Eight<T> t;
+          t.read(to + 8 * l);
+          c.add(T(1.0), t);
+        }
+        c.write(to + 8 * l);
+      };
+      update(Phi, Up, U, w8);
+      update(Pht, Upt, P, u8);
+    }
+  const T size = sqrt_(dot(a, a) * dot(b, b) * dot(d, d)) + T(1e-300);
+  return select(lt(size, T(1e-250)), T(0.0), fabs_(det) / size);
+}
+
 // ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that
 // both products are broadcast multiply-adds. A joint with one child keeps its child's Phi in place (Joint::phi is the
 // same), so a chain lives in one slot.
@@ -306,9 +367,16 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
     T *Phi = w.newton.Phi + 128 * J.phi, *Pht = Phi + 64;  // columns of Phi, columns of its transpose
-    int up = J.parent ? M.joints[J.parent - 1].phi : -1;
+    const int above = J.kind == JointKind::BZ ? M.joints[j - 2].parent : J.parent;  // of all three of a ball
+    int up = above ? M.joints[above - 1].phi : -1;
     T *Up = w.newton.Phi + 128 * (up < 0 ? 0 : up), *Upt = Up + 64;
     bool same = up == J.phi;
+    if (J.kind == JointKind::BZ && J.v < M.nd) {
+      const T rel = chain_factor_ball(w, j, Phi, Pht, up < 0 ? nullptr : Up, Upt);
+      worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
+      j -= 2;
+      continue;
+    }
     if (J.v >= M.nd) {  // prescribed: nothing to eliminate
       if (up >= 0 && !same)
         for (int i = 0; i < 128; ++i) Up[i] += Phi[i];
@@ -375,7 +443,24 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
     T* up = w.newton.phi + 8 * J.parent;
     Eight<T> phi;
     phi.read(w.newton.phi + 8 * (j + 1));
-    if (J.v < M.nd) {
+    if (J.kind == JointKind::BZ && J.v < M.nd) {
+      const BallMap<T>& m = w.balls[-1 - M.v_q[J.v]];
+      const int first = j - 2;
+      T* v = b + size_t(J.v - 2) * ld;
+      T r[3];
+      for (int i = 0; i < 3; ++i) {
+        a.read(w.gen.P1j + 8 * (first + i));
+        r[i] = v[size_t(i) * ld] - a.dot(phi);
+      }
+      for (int i = 0; i < 3; ++i) {
+        const T z = m.pivot(i, 0) * r[0] + m.pivot(i, 1) * r[1] + m.pivot(i, 2) * r[2];
+        w.newton.z[first + i] = z;
+        c.read(w.newton.U + 8 * (first + i));
+        phi.add(z, c);
+      }
+      j = first;
+      up = w.newton.phi + 8 * M.joints[first].parent;
+    } else if (J.v < M.nd) {
       a.read(w.gen.P1j + 8 * j);
       T z = (b[size_t(J.v) * ld] - a.dot(phi)) * w.newton.inverse_D[j];
       w.newton.z[j] = z;
@@ -391,7 +476,17 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
     const Joint& J = M.joints[j];
     Eight<T> xi;
     xi.read(w.newton.phi + 8 * J.parent);
-    if (J.v < M.nd) {
+    if (J.kind == JointKind::BX && J.v < M.nd) {
+      const Eight<T> at = xi;
+      for (int i = 0; i < 3; ++i) {
+        a.read(w.newton.W + 8 * (j + i));
+        const T y = w.newton.z[j + i] - a.dot(at);
+        b[size_t(J.v + i) * ld] = y;
+        c.read(w.gen.P2j + 8 * (j + i));
+        xi.add(y, c);
+      }
+      j += 2;
+    } else if (J.v < M.nd) {
       a.read(w.newton.W + 8 * j);
       T y = w.newton.z[j] - a.dot(xi);
       b[size_t(J.v) * ld] = y;

@@ -131,6 +131,65 @@ template <class T> DAL_INLINE Inertia<T> transport(const V6<T>& e, const Inertia
   return d;
 }
 
+// ---- 3x3 matrices by rows
+template <class T> struct Mat3 {
+  T m[9];
+  DAL_INLINE T& operator()(int i, int k) { return m[3 * i + k]; }
+  DAL_INLINE const T& operator()(int i, int k) const { return m[3 * i + k]; }
+};
+template <class T> DAL_INLINE Mat3<T> operator*(const Mat3<T>& a, const Mat3<T>& b) {
+  Mat3<T> c;
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i)
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; ++k) c(i, k) = a(i, 0) * b(0, k) + a(i, 1) * b(1, k) + a(i, 2) * b(2, k);
+  return c;
+}
+template <class T> DAL_INLINE V3<T> operator*(const Mat3<T>& a, const V3<T>& b) {
+  return {a(0, 0) * b.x + a(0, 1) * b.y + a(0, 2) * b.z, a(1, 0) * b.x + a(1, 1) * b.y + a(1, 2) * b.z,
+          a(2, 0) * b.x + a(2, 1) * b.y + a(2, 2) * b.z};
+}
+template <class T> DAL_INLINE Mat3<T> operator+(const Mat3<T>& a, const Mat3<T>& b) {
+  Mat3<T> c;
+  for (int i = 0; i < 9; ++i) c.m[i] = a.m[i] + b.m[i];
+  return c;
+}
+template <class T> DAL_INLINE Mat3<T> operator-(const Mat3<T>& a, const Mat3<T>& b) {
+  Mat3<T> c;
+  for (int i = 0; i < 9; ++i) c.m[i] = a.m[i] - b.m[i];
+  return c;
+}
+template <class T> DAL_INLINE Mat3<T> operator*(const Mat3<T>& a, const T& s) {
+  Mat3<T> c;
+  for (int i = 0; i < 9; ++i) c.m[i] = a.m[i] * s;
+  return c;
+}
+template <class T> DAL_INLINE Mat3<T> transposed(const Mat3<T>& a) {
+  return {{a.m[0], a.m[3], a.m[6], a.m[1], a.m[4], a.m[7], a.m[2], a.m[5], a.m[8]}};
+}
+template <class T> DAL_INLINE Mat3<T> identity3() {
+  const T o = T(1.0), z = T(0.0);
+  return {{o, z, z, z, o, z, z, z, o}};
+}
+template <class T> DAL_INLINE Mat3<T> zero33() {
+  const T z = T(0.0);
+  return {{z, z, z, z, z, z, z, z, z}};
+}
+// a x .
+template <class T> DAL_INLINE Mat3<T> cross_matrix(const V3<T>& a) {
+  const T z = T(0.0);
+  return {{z, -a.z, a.y, a.z, z, -a.x, -a.y, a.x, z}};
+}
+template <class T> DAL_INLINE Mat3<T> outer(const V3<T>& a, const V3<T>& b) {
+  return {{a.x * b.x, a.x * b.y, a.x * b.z, a.y * b.x, a.y * b.y, a.y * b.z, a.z * b.x, a.z * b.y, a.z * b.z}};
+}
+template <class T> DAL_INLINE V3<T> three(const T* p) { return {p[0], p[1], p[2]}; }
+template <class T> DAL_INLINE void put_three(T* p, const V3<T>& a) {
+  p[0] = a.x;
+  p[1] = a.y;
+  p[2] = a.z;
+}
+
 // eight lanes: a generator (docs/kernels.md 6)
 template <class T> struct Eight {
   T x[8];

@@ -22,6 +22,25 @@ template <class T> DAL_INLINE void place_root(const Work<T>& w, const Poses<T>& 
   P.p[0] = -mul(P.R[0], w.kin.reference);
 }
 
+// a column of a ball; q: its quaternion
+template <class T> DAL_INLINE void place_ball(const Joint& J, int pose, const T* q, const Poses<T>& P, int parent_rot) {
+  if (J.kind == JointKind::BX) {
+    const M3<T>& Rp = P.R[parent_rot];
+    P.p[pose] = P.p[J.parent];
+    if (J.shifted) P.p[pose] += mul(Rp, vec3<T>(J.p0));
+    const M3<T> R = J.turned ? mul_const(Rp, J.R0) : Rp;
+    const T two = T(2.0), one = T(1.0), w = q[0], x = q[1], y = q[2], z = q[3];
+    M3<T>& out = P.R[pose];
+    out.c[0] = mul(R, {one - two * (y * y + z * z), two * (x * y + w * z), two * (x * z - w * y)});
+    out.c[1] = mul(R, {two * (x * y - w * z), one - two * (x * x + z * z), two * (y * z + w * x)});
+    out.c[2] = mul(R, {two * (x * z + w * y), two * (y * z - w * x), one - two * (x * x + y * y)});
+    P.a[pose] = out.c[0];
+    return;
+  }
+  P.p[pose] = P.p[J.parent];
+  P.a[pose] = P.R[J.rot].c[J.axis()];
+}
+
 template <class T>
 DAL_INLINE void place_joint(const Joint& J, int pose, const T& q, const T& s, const T& c, const Poses<T>& P,
                             int parent_rot) {
@@ -68,6 +87,10 @@ template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
   sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
   for (int j = 0; j < M.nj; ++j) {
     const Joint& J = M.joints[j];
+    if (J.of_ball()) {
+      place_ball(J, j + 1, q + J.q, P, parent_rot<T>(M, J));
+      continue;
+    }
     int t = J.slot < 0 ? 0 : J.slot;
     place_joint(J, j + 1, q[J.q], w.kin.sine[t], w.kin.cosine[t], P, parent_rot<T>(M, J));
   }
@@ -85,6 +108,10 @@ template <class T> void constraint_poses(Work<T>& w, const T* q, const Poses<T>&
   for (size_t i = 0; i < M.constraint_joints.size(); ++i) {
     int j = M.constraint_joints[i];
     const Joint& J = M.joints[j];
+    if (J.of_ball()) {
+      place_ball(J, j + 1, q + J.q, P, parent_rot<T>(M, J));
+      continue;
+    }
     int t = M.constraint_angle_slot[i] < 0 ? 0 : M.constraint_angle_slot[i];
     place_joint(J, j + 1, q[J.q], w.kin.sine[t], w.kin.cosine[t], P, parent_rot<T>(M, J));
   }

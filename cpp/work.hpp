@@ -50,6 +50,22 @@ template <class T> struct Composites {
   T* side;  // S, B, H, IC of the massive joints, 28 entries each (side.hpp)
 };
 
+// ---- one ball in a step (rotation.hpp)
+template <class T> struct TurnFactors {  // functions of |phi|^2, and their derivatives
+  T t, dt, c, dc;
+};
+template <class T> struct BallMap {
+  V3<T> phi;  // the turn of the step, body axes
+  TurnFactors<T> by;
+  Mat3<T> A, D;                // psi = A^T x + A y,  dphi = D y - D^T x (13.1)
+  Mat3<T> x1, x2, y1, y2;      // derivatives of f -+ dt f'/2 by x and by y: the slots of a hinge
+  Mat3<T> K11, K12, K22;       // second derivatives of the map, contracted with those of L and the forces
+  Mat3<T> T11, T12, T21, T22;  // the same for torques along body axes: rows F-, F+
+  Mat3<T> E11, E12, E22;       // own blocks: dt times the second derivatives of Ld by x and y
+  Mat3<T> N;                   // own block of the Newton matrix: E12, and torques along body axes
+  Mat3<T> pivot;               // inverse of the block that the O(n) elimination meets
+};
+
 // ---- derivatives of L and the forces
 template <class T> struct FirstDerivatives {
   T *Lq, *Lv, *F;  // nv each
@@ -124,6 +140,8 @@ template <class T> struct StepState {
 template <class T> struct Linearization {
   Hessian<T> E, E3;  // dt times the second derivatives of Ld; third derivatives along a direction
   T *Fq, *Fv, *Fu;   // of the forces: nd x nv, nd x nv, nd x nu
+  T *Fx, *Fy;        // the same by the slots of the step, in the place of Fq and Fv (force_slots)
+  T *Gx, *Gy, *Gu;   // those of the share in p_k+1: Fx, Fy, Fu again, unless there are balls
   T *Z, *P, *L;      // d q_k+1/dw, d p_k+1/dw (nd rows), d lambda/dw (nc rows); row stride Work::stride()
   T* Rt;             // nv x nd: see first_order()
   T *mu, *nu;        // adjoint of the momentum balance and of the constraints (11.3)
@@ -137,6 +155,7 @@ template <class T> struct Work {
   Kinematics<T> kin;
   Twists<T> twists;
   Composites<T> comp;
+  BallMap<T>* balls;
   FirstDerivatives<T> first;
   Generators<T> gen;
   AlongDirection<T> along;
@@ -212,6 +231,7 @@ template <class T> struct Work {
     take(comp.IC, nn);
     take(comp.body, nn);
     take(comp.body_momentum, nn);
+    take(balls, m.balls.size());
     take(first.Lq, nv);
     take(first.Lv, nv);
     take(first.F, nv);
@@ -292,6 +312,16 @@ template <class T> struct Work {
     take(lin.Fq, nd * nv);
     take(lin.Fv, nd * nv);
     take(lin.Fu, nd * nu);
+    lin.Fx = lin.Fq;
+    lin.Fy = lin.Fv;
+    lin.Gx = lin.Fx;
+    lin.Gy = lin.Fy;
+    lin.Gu = lin.Fu;
+    if (!m.flat) {
+      take(lin.Gx, nd * nv);
+      take(lin.Gy, nd * nv);
+      take(lin.Gu, nd * nu);
+    }
     take(along.dq, nv);
     take(along.dv, nv);
     take(along.eta, nm + 1);

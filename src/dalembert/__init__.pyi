@@ -364,10 +364,19 @@ from .model import (
     Wrench as Wrench,
 )
 from .model import (
+    ball as ball,
+)
+from .model import (
     cylindrical as cylindrical,
 )
 from .model import (
+    floating as floating,
+)
+from .model import (
     free as free,
+)
+from .model import (
+    free_euler as free_euler,
 )
 from .model import (
     helical as helical,
@@ -380,6 +389,9 @@ from .model import (
 )
 from .model import (
     revolute as revolute,
+)
+from .model import (
+    rotation as rotation,
 )
 from .model import (
     rx as rx,
@@ -395,6 +407,9 @@ from .model import (
 )
 from .model import (
     spherical as spherical,
+)
+from .model import (
+    spherical_euler as spherical_euler,
 )
 from .model import (
     tx as tx,

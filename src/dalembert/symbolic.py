@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import ModelError
+from .model.frames import TURN
 
 if TYPE_CHECKING:
     from .model.model import Model
@@ -115,6 +116,8 @@ class Symbolic:
             m = ca.DM([list(row) for row in frame.value])
             rotation = parent.rotation @ m[:3, :3]
             return _Place(rotation, parent.position + parent.rotation @ m[:3, 3], parent.spin, None)
+        if frame.transform == TURN:
+            raise ModelError(f"{frame.label}: a ball has no symbolic form yet", culprit=str(frame.variable))
         name = frame.variable
         amount = ca.SX(frame.value) if name is None else self.variable(name)
         axis = "xyz".index(frame.transform[1])

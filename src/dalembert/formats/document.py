@@ -28,7 +28,7 @@ from ..errors import ModelError
 from ..model.elements import ELEMENTS, WORLD, Element, is_known
 from ..model.elements.fields import Unsuited
 from ..model.elements.fields import shown as _brief
-from ..model.frames import AXES, Frame, Kinematic, Visual, make_frame
+from ..model.frames import MOTIONS, Frame, Kinematic, Visual, make_frame
 from ..model.model import Model
 
 Path = tuple[str | int, ...]
@@ -91,7 +91,7 @@ def _frames(rows: Sequence[Any]) -> tuple[tuple[Frame, ...], list[Frame]]:
     parents: list[int] = []
     for i, row in enumerate(rows):
         path: Path = ("frames", i)
-        _table(row, path, (*AXES, "se3", *_FRAME_FIELDS))
+        _table(row, path, (*MOTIONS, "se3", *_FRAME_FIELDS))
         parents.append(_parent(row.get("parent", 0), where, i, (*path, "parent")))
         if isinstance(row.get("name"), str):
             where.setdefault(row["name"], i + 1)
@@ -120,7 +120,7 @@ def _parent(value: Any, where: Mapping[str, int], i: int, path: Path) -> int:
 
 
 def _one_frame(row: Mapping[str, Any], children: Sequence[Frame], path: Path) -> Frame:
-    moves = [key for key in row if key in AXES or key == "se3"]
+    moves = [key for key in row if key in MOTIONS or key == "se3"]
     if len(moves) != 1:
         raise Fault("a frame needs exactly one of tx, ty, tz, rx, ry, rz, se3", path)
     options: dict[str, Any] = {}

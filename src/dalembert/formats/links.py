@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import ModelError
 from ..model import Frame, Kinematic, Model
+from ..model.frames import TURN
 from . import rigid
 from .rigid import Array
 
@@ -66,6 +67,8 @@ def links_of(model: Model, format: str) -> list[Link]:
         if f.pitch:
             raise ModelError(f"{f.label}: {format} has no screw joints", culprit=f.label)
         if isinstance(f.value, str):
+            if f.transform == TURN:
+                raise ModelError(f"{f.label}: a ball cannot be written to this format yet", culprit=f.variable)
             motion = Motion(f.transform[0], "xyz".index(f.transform[1]), f.value)
             constants, motions = (*constants, np.eye(4)), (*motions, motion)
         else:

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..arrays import nearest
 from ..model.elements import ELEMENTS, Element
-from ..model.frames import AXES
+from ..model.frames import MOTIONS
 from .document import Fault, Path
 
 MAX_DEPTH = 100_000
@@ -176,7 +176,7 @@ class Reader:
             self.places[(part,)] = root.place
         for node in items[1:]:
             head = _head(node)
-            if head in (*AXES, "se3"):
+            if head in (*MOTIONS, "se3"):
                 self._frames(node)
             elif head in _POINT:
                 self._point(node)
@@ -185,7 +185,7 @@ class Reader:
             elif head in _SYSTEM_WORDS:
                 self._word(node, head)
             else:
-                known = (*AXES, "se3", *_POINT[:1], *heads, *_SYSTEM_WORDS)
+                known = (*MOTIONS, "se3", *_POINT[:1], *heads, *_SYSTEM_WORDS)
                 raise Wrong(f"unknown expression ({head} ...){nearest(head, known)}", node.place, head)
         return self.data
 
@@ -200,8 +200,8 @@ class Reader:
             i = 0
             while i < len(items) and isinstance(items[i].value, Word):
                 word = items[i].value
-                if word not in (*AXES, "se3"):
-                    raise Wrong(f"{word!r} is not a transform{nearest(word, AXES)}", items[i].place, word)
+                if word not in (*MOTIONS, "se3"):
+                    raise Wrong(f"{word!r} is not a transform{nearest(word, MOTIONS)}", items[i].place, word)
                 if i + 1 == len(items):
                     raise Wrong(f"{word} needs a value", items[i].place, word)
                 row = {str(word): plain(items[i + 1])}
@@ -216,13 +216,15 @@ class Reader:
             children = []
             for item in items[i:]:
                 head = _head(item)
-                if head in (*AXES, "se3"):
+                if head in (*MOTIONS, "se3"):
                     children.append(item)
                 elif head in _OPTIONS:
                     self._option(item, head, row, path)
                 else:
                     raise Wrong(
-                        f"unknown ({head} ...) in a frame{nearest(head, (*AXES, 'se3', *_OPTIONS))}", item.place, head
+                        f"unknown ({head} ...) in a frame{nearest(head, (*MOTIONS, 'se3', *_OPTIONS))}",
+                        item.place,
+                        head,
                     )
             stack.extend((child, parent) for child in reversed(children))
 
@@ -466,7 +468,7 @@ def _frame_text(row: dict[str, Any]) -> str:
     """A frame up to its children, without the closing parenthesis."""
     parts: list[str] = []
     for key, value in row.items():
-        if key in AXES:
+        if key in MOTIONS:
             parts.insert(0, f"{key} {_text(value)}")
         elif key == "se3":
             parts.insert(0, f"se3 {_text(value)}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import floats, vector
-from ..errors import ConvergenceError
+from ..errors import ConvergenceError, ModelError
 from ..mechanics import core
 from ..model import Model
 from .trajectory import Trajectory
@@ -46,6 +46,9 @@ def simulate_continuous(
     times = floats(t, "t")
     if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
         raise ValueError("t must be an increasing array of at least two times")
+    if model.configuration.places:
+        name = model.configuration.places[0].name
+        raise ModelError(f"ball '{name}': use MidpointVI, or spherical_euler and free_euler", culprit=name)
     x0, v0 = vector(q, model.variables, "q"), vector(v, model.variables, "v")
     c = core(model)
     if nk and kinematic is None:

@@ -30,7 +30,7 @@ from ..mechanics import (
     lagrangian_first,
     singular_variables,
 )
-from ..model import Model
+from ..model import Model, rotation
 from ..progress import progress as shown
 from .composition import composition, straight
 from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
@@ -95,6 +95,8 @@ class MidpointVI(OneStepMap):
         parts = composition(order)
         if len(parts) > 1 and (alpha != 0.5 or forcing != "split"):
             raise ValueError(f"order {order} needs the symmetric step: alpha = 0.5 and forcing = 'split'")
+        if model.configuration.places and (alpha != 0.5 or forcing != "split"):
+            raise ValueError("balls need the symmetric step: alpha = 0.5 and forcing = 'split'")
         if not 0.0 < tolerance < 1e-3:
             raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
         if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 1:
@@ -177,7 +179,7 @@ class MidpointVI(OneStepMap):
         (array([ 0.   , -0.049]), np.True_)
         """
         model = self.model
-        x = vector(q, model.variables, "q")
+        x = model.configuration.point(q)
         if sum(a is not None for a in (v, p, q0)) > 1:
             raise ValueError("give only one of v, p, q0")
         self._check_time(t)
@@ -186,14 +188,14 @@ class MidpointVI(OneStepMap):
         if q0 is not None:
             if self.order != 2:
                 raise ValueError(f"two configurations begin a motion of order 2, not {self.order}: give v or p")
-            before = vector(q0, model.variables, "q0")
+            before = model.configuration.point(q0, "q0")
             if check:
                 self._check_constraints(before, "q0")
             momentum = self._momentum_between(before, x)
         elif p is not None:
             momentum = vector(p, model.velocities[: model.nd], "p")
         else:
-            w = vector(v, model.velocities, "v")
+            w = model.configuration.tangent(v)
             if check and model.nc and v is not None:
                 c = constraint_jacobian(model, x)
                 rate = np.abs(c @ w)
@@ -261,8 +263,15 @@ class MidpointVI(OneStepMap):
         mid, w = self.model.integrate(before, self.alpha * way), way / dt
         lq, lv = lagrangian_first(self.model, mid, w)
         nd = self.model.nd
-        plus = FORCING[self.forcing][1]
-        return dt * self.alpha * lq[:nd] + lv[:nd] + dt * plus * force(self.model, mid, w)
+        push = force(self.model, mid, w)
+        p = dt * self.alpha * lq[:nd] + lv[:nd] + dt * FORCING[self.forcing][1] * push
+        for place in self.model.configuration.places:  # A^T dt (L_psi + F) + D^T L_v (docs/kernels.md 13)
+            v = place.v
+            if v.start < nd:
+                (x, y, _), (a, b, c) = way[v], lv[v]
+                turn = dt * (lq[v] + push[v]) - np.array([0.0, x * c, y * a - x * b])
+                p[v] = rotation.half_way(way[v]).T @ turn + rotation.inverse_right_jacobian(way[v]).T @ lv[v]
+        return p
 
     # ---- steps
 
@@ -283,8 +292,8 @@ class MidpointVI(OneStepMap):
         h = self._length(dt)
         q, p = self._checked(state)
         x = vector(u, model.inputs, "u")
-        y = q.copy() if guess is None else vector(guess, model.variables, "guess").copy()
-        y[model.nqd :] = q[model.nqd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
+        y = q.copy() if guess is None else model.configuration.point(guess, "guess").copy()
+        y[model.nqd :] = q[model.nqd :] if kinematic is None else model.prescribed.point(kinematic, "kinematic")
         lam0 = np.ascontiguousarray(state.lam, dtype=float)
         new_q, new_p, lam, _, status, error = self._solve(h, q, p, x, y, lam0)
         if status:
@@ -310,7 +319,7 @@ class MidpointVI(OneStepMap):
         if not isinstance(state, State):
             raise TypeError(f"a State is needed (see MidpointVI.state), not {type(state).__name__}")
         self._check_time(state.t)
-        return vector(state.q, self.model.variables, "state.q"), vector(
+        return self.model.configuration.point(state.q, "state.q"), vector(
             state.p, self.model.velocities[: self.model.nd], "state.p"
         )
 
@@ -440,7 +449,7 @@ class MidpointVI(OneStepMap):
                 u[k] = vector(row, model.inputs, "u of the policy")
                 way = None
                 if next_kin is not None:
-                    rho[k] = vector(next_kin, model.kinematic, "kinematic of the policy")
+                    rho[k] = model.prescribed.point(next_kin, "kinematic of the policy")
                 elif path is not None:
                     way, rho[k] = path[k], path[k, -1]
                 else:
@@ -656,7 +665,7 @@ class MidpointVI(OneStepMap):
             q, p = self._checked(x)
             rho = q[self.model.nqd :]
             if kinematic is not None:
-                rho = vector(kinematic, self.model.kinematic, "kinematic")
+                rho = self.model.prescribed.point(kinematic, "kinematic")
             y = np.concatenate([q, p, np.zeros(self.model.nkv)])
             w = np.concatenate([vector(u, self.model.inputs, "u"), rho])
             h = self._length(dt)
@@ -706,7 +715,7 @@ class MidpointVI(OneStepMap):
         away from one it says little: the condition number is larger, in a long chain by many orders. Of a composed step: the worst of its parts."""
         model, h, midpoint = self.model, self._one_dt(), self._options(2)
         (q, p), x, lam = self._checked(state), vector(u, model.inputs, "u"), np.zeros(model.nc)
-        rho = q[model.nqd :] if kinematic is None else vector(kinematic, model.kinematic, "kinematic")
+        rho = q[model.nqd :] if kinematic is None else model.prescribed.point(kinematic, "kinematic")
         worst = {"newton": 0.0, "constraints": 0.0}
         for part, way in zip(self.parts, straight(q[model.nqd :], rho[None], self.parts)[0], strict=True):
             y = q.copy()

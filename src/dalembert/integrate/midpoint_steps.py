@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _core
 from ..arrays import Array
-from ..errors import ConvergenceError
+from ..errors import ConvergenceError, ModelError
 from .onestep import Steps
 from .trajectory import State, Trajectory
 
@@ -33,6 +33,10 @@ class MidpointSteps(Steps):
         m = vi.model
         self._nq, self._nd, self._nqd, self._nu = m.nq, m.nd, m.nqd, m.nu  # asked for in every step
         self._no_lam = np.zeros(m.nc)
+        self._prescribed = m.prescribed
+        if vi.model.nk != vi.model.nkv:
+            name = vi.model.prescribed.places[0].name
+            raise ModelError(f"ball '{name}': a prescribed ball can be simulated, but not be an input", culprit=name)
 
     def state(self, x: Array, k: int) -> State:
         """The integrator's state of a state vector at step k."""
@@ -60,7 +64,7 @@ class MidpointSteps(Steps):
 
     def _rate(self, x: Array, u: Array) -> Array:
         """Changes of the kinematic variables from x to the inputs u."""
-        return u[..., self._nu :] - x[..., self._nqd : self._nq]
+        return self._prescribed.difference(x[..., self._nqd : self._nq], u[..., self._nu :])
 
     def simulate(self, x0: Array, U: Array) -> Array:
         """X (N+1, nx) from x0 under the inputs U (N, nu)."""
@@ -76,7 +80,9 @@ class MidpointSteps(Steps):
         )
         if stop:
             raise KeyboardInterrupt
-        rate = np.vstack([x0[m.nq + m.nd :], np.diff(q[:, m.nqd :], axis=0) / self.dt[:, None]])
+        rate = np.vstack(
+            [x0[m.nq + m.nd :], m.prescribed.difference(q[:-1, m.nqd :], q[1:, m.nqd :]) / self.dt[:, None]]
+        )
         X = np.hstack([q, p, rate])
         if status:
             self._fail(status, error, done, X[done], self.trajectory(X[: done + 1], U[:done]))
@@ -132,7 +138,13 @@ class MidpointSteps(Steps):
         )
         if stop:
             raise KeyboardInterrupt
-        rate = np.concatenate([X0[:, None, m.nq + m.nd :], np.diff(q[:, :, m.nqd :], axis=1) / self.dt[:, None]], 1)
+        rate = np.concatenate(
+            [
+                X0[:, None, m.nq + m.nd :],
+                m.prescribed.difference(q[:, :-1, m.nqd :], q[:, 1:, m.nqd :]) / self.dt[:, None],
+            ],
+            1,
+        )
         X, completed = np.concatenate([q, p, rate], axis=2), np.asarray(done)
         for i in np.flatnonzero(completed < self.count):
             X[i, completed[i] + 1 :] = np.nan
@@ -203,6 +215,7 @@ class MidpointSteps(Steps):
 
     def second_order(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array, Array]:
         """Second derivatives of z . f of step k: xx, xu, uu."""
+        self._second_order_is_known()
         vi = self.one_step
         xx, xu, uu, bad, code = vi._core.second_order_trajectory(
             vi.options, np.stack([x, x]), u[None], self.dt[k : k + 1], z[None], 1
@@ -214,6 +227,7 @@ class MidpointSteps(Steps):
 
     def second_order_full(self, x: Array, u: Array, k: int) -> Array:
         """Second derivatives of every component of step k, (ndx, ndx + nu, ndx + nu); those of kinematic rows are zero."""
+        self._second_order_is_known()
         m, ndx = self.one_step.model, self.one_step.ndx
         found = self.second_derivatives(x, u, k)
         place = np.concatenate(
@@ -228,6 +242,7 @@ class MidpointSteps(Steps):
         self, X: Array, U: Array, Z: Array, threads: int | None = None
     ) -> tuple[Array, Array, Array]:
         """Second derivatives of Z_k . f at every step: (N, ndx, ndx), (N, ndx, nu), (N, nu, nu)."""
+        self._second_order_is_known()
         vi = self.one_step
         xx, xu, uu, bad, code = vi._core.second_order_trajectory(vi.options, X, U, self.dt, Z, self._threads(threads))
         if bad < self.count:
@@ -237,6 +252,7 @@ class MidpointSteps(Steps):
 
     def second_derivatives(self, x: Array, u: Array, k: int) -> dict[str, Array]:
         """Full tensors of q' (nd, nw, nw), p' (nd, nw, nw), lambda (nc, nw, nw) by w = (q, p, u, rho')."""
+        self._second_order_is_known()
         vi, m = self.one_step, self.one_step.model
         q, _, lam = self.solve(x, u, k)
         unit = np.eye(2 * m.nd + m.nc)
@@ -289,8 +305,20 @@ class MidpointSteps(Steps):
             raise ValueError(
                 f"the trajectory is of {motion.model.name!r}, whose variables or inputs are not the system's"
             )
-        rate = np.vstack([np.zeros((1, m.nk)), np.diff(motion.q[:, m.nqd :], axis=0) / self.dt[:, None]])
+        rate = np.vstack(
+            [
+                np.zeros((1, m.nkv)),
+                m.prescribed.difference(motion.q[:-1, m.nqd :], motion.q[1:, m.nqd :]) / self.dt[:, None],
+            ]
+        )
         return np.hstack([motion.q, motion.p, rate]), np.hstack([motion.u, motion.rho])
+
+    def _second_order_is_known(self) -> None:
+        places = self.one_step.model.configuration.places
+        if places:
+            raise ModelError(
+                f"ball '{places[0].name}': a step with balls has no second derivatives yet", culprit=places[0].name
+            )
 
     # ---- failures
 

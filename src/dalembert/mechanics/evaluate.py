@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from ..arrays import Array, floats, matrix, vector
-from ..errors import SingularityError
+from ..errors import ModelError, SingularityError
 from ..model import Model
 from ..model.compile import compile_model
 from .kept import Kept
 
 _cores = Kept(lambda model: _core.Core(compile_model(model)))
-_joint_orders = Kept(lambda model: np.array([j["q"] for j in compile_model(model)["joints"]], dtype=int))
+_joint_orders = Kept(lambda model: np.array([j["v"] for j in compile_model(model)["joints"]], dtype=int))
 
 
 def core(model: Model) -> Any:
@@ -31,28 +31,28 @@ def core(model: Model) -> Any:
 
 
 def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    return vector(q, model.variables, "q")
+    return model.configuration.point(q)
 
 
 def _v(model: Model, v: ArrayLike | Mapping[str, float] | None) -> Array:
-    return vector(v, model.variables, "v")
+    return model.configuration.tangent(v)
 
 
-def _many(model: Model, q: ArrayLike | Mapping[str, float], what: str = "q") -> tuple[Array, bool]:
+def _many(model: Model, q: ArrayLike | Mapping[str, float]) -> tuple[Array, bool]:
     """(N, nq) and whether a single point was given."""
-    if isinstance(q, Mapping):
-        return vector(q, model.variables, what)[None], True
-    x = floats(q, what)
-    if x.ndim == 1:
-        return vector(x, model.variables, what)[None], True
-    return matrix(x, (-1, model.nq), what), False
+    x = None if isinstance(q, Mapping) else floats(q, "q")
+    if x is None or x.ndim == 1:
+        return _q(model, q if x is None else x)[None], True
+    return matrix(x, (-1, model.nq), "q"), False
 
 
 def _both(
     model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
 ) -> tuple[Array, Array, bool]:
-    """q and v as (N, nq), and whether a single point was given."""
-    (x, single), (w, _) = _many(model, q), _many(model, v, "v")
+    """q (N, nq), v (N, nv), and whether a single point was given."""
+    x, single = _many(model, q)
+    y = None if isinstance(v, Mapping) else floats(v, "v")
+    w = _v(model, v if y is None else y)[None] if y is None or y.ndim == 1 else matrix(y, (-1, model.nv), "v")
     if len(x) != len(w):
         raise ValueError(f"q has {len(x)} rows, v has {len(w)}")
     return x, w, single
@@ -121,7 +121,7 @@ def positions(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
 
 
 def twists(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    """Unit twist (angular; linear at the world origin, world axes) of every variable: (nq, 6); zeros where it moves no frame.
+    """Unit twist (angular; linear at the world origin, world axes) of every variable: (nv, 6); zeros where it moves no frame.
 
     >>> import dalembert as da
     >>> da.twists(da.Model([da.rz("a", da.tx(1.0, mass=1.0))]), [0.0])[0]
@@ -129,7 +129,7 @@ def twists(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     """
     x = _q(model, q)
     by_joint = core(model).twists(x)
-    out = np.zeros((model.nq, 6))
+    out = np.zeros((model.nv, 6))
     order = compiled_joints(model)
     out[order] = by_joint
     return out
@@ -140,8 +140,20 @@ def compiled_joints(model: Model) -> NDArray[np.int64]:
     return _joint_orders(model)
 
 
+def path_components(model: Model, frame: str) -> list[int]:
+    """Velocity components that move a frame, from the root down."""
+    balls = {place.q.start: place.v for place in model.configuration.places}
+    out: list[int] = []
+    for name in model.path(frame):
+        if name in model.configuration.velocity_index:
+            out.append(model.velocity_index(name))
+        elif model.index(name) in balls:
+            out += range(model.nv)[balls[model.index(name)]]
+    return out
+
+
 def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
-    """Jacobian (6, nq) of a frame: angular velocity and velocity of its origin, world axes.
+    """Jacobian (6, nv) of a frame: angular velocity and velocity of its origin, world axes.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.tx(1.0, name="tip", mass=1.0))])
@@ -151,16 +163,15 @@ def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str)
     x = _q(model, q)
     s = twists(model, x)
     p = pose(model, x, frame)[:3, 3]
-    out = np.zeros((6, model.nq))
-    for name in model.path(frame):
-        i = model.index(name)
+    out = np.zeros((6, model.nv))
+    for i in path_components(model, frame):
         out[:3, i] = s[i, :3]
         out[3:, i] = s[i, 3:] + np.cross(s[i, :3], p)
     return out
 
 
 def frame_hessian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
-    """Derivative of `frame_jacobian`: (6, nq, nq), [:, i, j] is the derivative of column i by q_j.
+    """Derivative of `frame_jacobian`: (6, nv, nv), [:, i, j] is the derivative of column i by q_j.
 
     Rows 0-2: axes, dw_i = w_j x w_i where j is above i. Rows 3-5: second derivatives of the frame's position, w x u.
 
@@ -171,8 +182,8 @@ def frame_hessian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) 
     """
     x = _q(model, q)
     jac = frame_jacobian(model, x, frame)
-    path = [model.index(name) for name in model.path(frame)]
-    out = np.zeros((6, model.nq, model.nq))
+    path = path_components(model, frame)
+    out = np.zeros((6, model.nv, model.nv))
     for above, i in enumerate(path):
         for j in path[above:]:  # i is above j, or j itself
             out[3:, i, j] = out[3:, j, i] = np.cross(jac[:3, i], jac[3:, j])
@@ -205,7 +216,7 @@ def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
     60.0
     """
     x, single = _many(model, q)
-    u = _rows(model, x, core(model).energy(x, np.zeros_like(x))[1])
+    u = _rows(model, x, core(model).energy(x, np.zeros((len(x), model.nv)))[1])
     finite_results(model, x, "the potential energy", u)
     return float(u[0]) if single else u
 
@@ -226,7 +237,7 @@ def lagrangian(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | 
 def lagrangian_first(
     model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
 ) -> tuple[Array, Array]:
-    """(L_q, L_v), each (nq,), in O(n).
+    """(L_q, L_v), each (nv,), in O(n).
 
     >>> import dalembert as da
     >>> da.lagrangian_first(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])[1]
@@ -241,7 +252,7 @@ def lagrangian_first(
 def lagrangian_second(
     model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
 ) -> tuple[Array, Array, Array]:
-    """(L_qq, L_qv, L_vv), each (nq, nq); L_qv has rows q and columns v.
+    """(L_qq, L_qv, L_vv), each (nv, nv); L_qv has rows q and columns v.
 
     >>> import dalembert as da
     >>> da.lagrangian_second(da.Model([da.tx("x", mass=2.0)]), [0.0], [1.0])[2]
@@ -260,38 +271,39 @@ def lagrangian_third(
     dq: ArrayLike | Mapping[str, float] | None = None,
     dv: ArrayLike | Mapping[str, float] | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Derivative of (L_qq, L_qv, L_vv) along the direction (dq, dv), each (nq, nq).
+    """Derivative of (L_qq, L_qv, L_vv) along the direction (dq, dv), each (nv, nv).
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -10.0, 0))])
     >>> float(da.lagrangian_third(m, [0.3], [0.0], dq=[1.0])[0][0, 0].round(6))
     2.955202
     """
-    x, a, b = _q(model, q), vector(dq, model.variables, "dq"), vector(dv, model.variables, "dv")
+    x, a, b = _q(model, q), model.configuration.tangent(dq, "dq"), model.configuration.tangent(dv, "dv")
     qq, qv, vv = core(model).third(x, _v(model, v), a, b)
     finite_results(model, x, "L_qqq", qq, qv, vv)
     return qq, qv, vv
 
 
 def mass_matrix(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    """Mass matrix (nq, nq), kinematic variables included.
+    """Mass matrix (nv, nv), kinematic variables included.
 
     >>> import dalembert as da
     >>> da.mass_matrix(da.Model([da.tx("x", mass=2.0)]), [0.0])
     array([[2.]])
     """
     x = _q(model, q)
-    m: Array = core(model).second(x, np.zeros(model.nq))[2]
+    m: Array = core(model).second(x, np.zeros(model.nv))[2]
     if not np.isfinite(m).all():  # an undefined potential must not hide the mass matrix
         bare = Model(model.frames)
         place = [model.index(name) for name in bare.variables]
-        m = np.zeros((model.nq, model.nq))
-        m[np.ix_(place, place)] = core(bare).second(x[place], np.zeros(bare.nq))[2]
+        moved = [model.velocity_index(name) for name in bare.velocities]
+        m = np.zeros((model.nv, model.nv))
+        m[np.ix_(moved, moved)] = core(bare).second(x[place], np.zeros(bare.nv))[2]
     return m
 
 
 def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    """V_q (nq,).
+    """V_q (nv,).
 
     >>> import dalembert as da
     >>> da.potential_gradient(da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -10.0))]), [3.0])
@@ -334,7 +346,7 @@ def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
 
 
 def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    """Dh(q): (nc, nq).
+    """Dh(q): (nc, nv).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -348,7 +360,7 @@ def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Arr
 
 
 def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike | None = None) -> Array:
-    """D2h(q): (nc, nq, nq), or its sum weighted with (nc,) numbers: (nq, nq).
+    """D2h(q): (nc, nv, nv), or its sum weighted with (nc,) numbers: (nv, nv).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -363,7 +375,7 @@ def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight:
     elif model.nc:
         d = np.stack([c.constraint_second(x, row) for row in np.eye(model.nc)])
     else:
-        d = np.zeros((0, model.nq, model.nq))
+        d = np.zeros((0, model.nv, model.nv))
     finite_results(model, x, "D2h", d)
     return d
 
@@ -371,7 +383,7 @@ def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight:
 def constraint_third(
     model: Model, q: ArrayLike | Mapping[str, float], direction: ArrayLike, weight: ArrayLike
 ) -> Array:
-    """Derivative of the weighted D2h along a direction (nq,): (nq, nq).
+    """Derivative of the weighted D2h along a direction (nv,): (nv, nv).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -379,7 +391,7 @@ def constraint_third(
     0.0
     """
     x = _q(model, q)
-    w, d = vector(weight, model.constraints, "weight"), vector(direction, model.variables, "direction")
+    w, d = vector(weight, model.constraints, "weight"), model.configuration.tangent(direction, "direction")
     third: Array = core(model).constraint_third(x, w, d)
     finite_results(model, x, "D3h", third)
     return third
@@ -413,7 +425,7 @@ def force_first(
     v: ArrayLike | Mapping[str, float] | None = None,
     u: ArrayLike | Mapping[str, float] | None = None,
 ) -> tuple[Array, Array, Array]:
-    """(F_q (nd, nq), F_v (nd, nq), F_u (nd, nu)).
+    """(F_q (nd, nv), F_v (nd, nv), F_u (nd, nu)).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", mass=1.0)], [da.Damping(0.5)])
@@ -442,7 +454,7 @@ def force_second(
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
     blocks: tuple[Array, Array, Array, Array, Array, Array] = core(model).force_second(
-        x, w, i, vector(weight, model.dynamic, "weight")
+        x, w, i, vector(weight, model.velocities[: model.nd], "weight")
     )
     finite_results(model, x, "F_qq", *blocks)
     return blocks
@@ -453,7 +465,7 @@ def force_second(
 
 @dataclass(frozen=True)
 class Acceleration:
-    """Solution of the continuous equations: `ddq` (nq,), `lam` (nc,); with derivatives if asked for.
+    """Solution of the continuous equations: `ddq` (nv,), `lam` (nc,); with derivatives if asked for.
 
     `ddq_q` (nd, nq), `ddq_v` (nd, nq), `ddq_u` (nd, nu), `ddq_k` (nd, nk) and the same for `lam_*` (nc rows).
     """
@@ -478,7 +490,7 @@ def singular_variables(model: Model, q: Array) -> tuple[str, ...]:
     value, vectors = np.linalg.eigh(mass_matrix(model, q)[: model.nd, : model.nd])
     if not len(value) or value[0] > 1e-12 * abs(value[-1]):
         return ()
-    return tuple(model.dynamic[i] for i in _large(vectors[:, 0]))
+    return tuple(model.velocities[i] for i in _large(vectors[:, 0]))
 
 
 def dependent_constraints(model: Model, q: Array) -> tuple[str, ...]:
@@ -516,6 +528,15 @@ def _singular(model: Model, q: Array) -> SingularityError:
     return _undefined(model, q, "the acceleration")
 
 
+def _without_balls(model: Model, what: str) -> None:
+    if model.configuration.places:
+        raise ModelError(
+            f"{what} are not available for balls ('{model.configuration.places[0].name}'); those of a step are "
+            "(MidpointVI), or use spherical_euler, free_euler",
+            culprit=model.configuration.places[0].name,
+        )
+
+
 def acceleration(
     model: Model,
     q: ArrayLike | Mapping[str, float],
@@ -537,17 +558,18 @@ def acceleration(
     array([-9.8])
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
-    k = vector(ddq_kin, model.kinematic, "ddq_kin")
+    k = vector(ddq_kin, model.velocities[model.nd :], "ddq_kin")
     c = core(model)
     if not derivatives:
         ddq, lam, ok = c.acceleration(x, w, i, k)
         if not (ok and np.isfinite(ddq).all() and np.isfinite(lam).all()):
             raise _singular(model, x)
         return Acceleration(ddq, -lam)  # the core has the force +Dh^T lambda
+    _without_balls(model, "derivatives of the acceleration")
     ddq, lam, da, dl, ok = c.acceleration_first(x, w, i, k)
     if not (ok and all(np.isfinite(a).all() for a in (ddq, lam, da, dl))):
         raise _singular(model, x)
-    cuts = np.cumsum([model.nq, model.nq, model.nu])
+    cuts = np.cumsum([model.nv, model.nv, model.nu])
     return Acceleration(ddq, -lam, *np.split(da, cuts, axis=1), *np.split(-dl, cuts, axis=1))
 
 
@@ -566,7 +588,8 @@ def acceleration_second(
     0.0
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
-    d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.kinematic, "ddq_kin"))
+    _without_balls(model, "derivatives of the acceleration")
+    d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.velocities[model.nd :], "ddq_kin"))
     if not (ok and np.isfinite(d2a).all() and np.isfinite(d2l).all()):
         raise _singular(model, x)
     return np.ascontiguousarray(d2a.transpose(1, 0, 2)), -np.ascontiguousarray(d2l.transpose(1, 0, 2))

@@ -14,6 +14,21 @@ from ..model import Model
 from .evaluate import constraint_hessian, constraint_jacobian, constraints, core, finite_results, mass_matrix
 
 
+def _held(model: Model, fixed: Iterable[str]) -> set[int]:
+    """Velocity components that stay zero: those of the coordinates and balls in `fixed`."""
+    balls = {place.name: place.v for place in model.configuration.places}
+    out: set[int] = set()
+    for name in fixed:
+        out |= set(range(model.nv)[balls[name]]) if name in balls else {model.velocity_index(name)}
+    return out
+
+
+def _moved(model: Model, q: Array, free: list[int], step: Array) -> Array:
+    dv = np.zeros(model.nv)
+    dv[free] = step
+    return model.configuration.integrate(q, dv)
+
+
 def satisfy_constraints(
     model: Model,
     q: ArrayLike | Mapping[str, float],
@@ -33,9 +48,9 @@ def satisfy_constraints(
     >>> da.satisfy_constraints(m, [3.0, 4.0]).round(9)
     array([0.6, 0.8])
     """
-    x = vector(q, model.variables, "q").copy()
-    held = {model.index(name) for name in fixed} | (set(range(model.nd, model.nq)) if keep_kinematic else set())
-    free = [i for i in range(model.nq) if i not in held]
+    x = model.configuration.point(q).copy()
+    held = _held(model, fixed) | (set(range(model.nd, model.nv)) if keep_kinematic else set())
+    free = [i for i in range(model.nv) if i not in held]
     if not model.nc:
         return x
 
@@ -48,11 +63,10 @@ def satisfy_constraints(
         if best <= tolerance * scale:
             return x
         h, c = constraints(model, x), constraint_jacobian(model, x)[:, free]
-        step = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
+        step: Any = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
         t = 1.0
         while t > 1e-10:
-            y = x.copy()
-            y[free] += t * step
+            y = _moved(model, x, free, t * step)
             e = error(y)
             if e < best * (1 - 1e-4 * t):
                 x, best = y, e
@@ -85,11 +99,11 @@ def consistent_velocity(
     >>> da.consistent_velocity(m, [1.0, 0.0], [1.0, 1.0])
     array([0., 1.])
     """
-    x, w = vector(q, model.variables, "q"), vector(v, model.variables, "v").copy()
+    x, w = model.configuration.point(q), model.configuration.tangent(v).copy()
     if not model.nc:
         return w
-    held = {model.index(name) for name in fixed} | set(range(model.nd, model.nq))
-    free = [i for i in range(model.nq) if i not in held]
+    held = _held(model, fixed) | set(range(model.nd, model.nv))
+    free = [i for i in range(model.nv) if i not in held]
     c = constraint_jacobian(model, x)
     m = mass_matrix(model, x)[np.ix_(free, free)]
     a = np.linalg.solve(m, c[:, free].T)
@@ -122,21 +136,23 @@ def equilibrium(
     >>> bool(abs(da.equilibrium(m, [1.0])[0]) < 1e-9)
     True
     """
-    x = vector(q, model.variables, "q").copy()
-    held = {model.index(name) for name in fixed} | set(range(model.nd, model.nq))
-    free = [i for i in range(model.nq) if i not in held]
+    x = model.configuration.point(q).copy()
+    held = _held(model, fixed) | set(range(model.nd, model.nv))
+    free = [i for i in range(model.nv) if i not in held]
     load, nc = vector(u, model.inputs, "u"), model.nc
     c = core(model)
-    zero = np.zeros(model.nq)
+    zero = np.zeros(model.nv)
     if nc:
         x = satisfy_constraints(model, x, fixed=fixed)
 
     def gradient(y: Array) -> tuple[float, Array]:
         value, g, _ = c.potential(y, False)
-        return value, g[free] - np.pad(c.force(y, zero, load), (0, model.nk))[free]
+        return value, g[free] - np.pad(c.force(y, zero, load), (0, model.nkv))[free]
 
     def merit(y: Array, penalty: float) -> float:
-        value = c.potential(y, False)[0] - (c.force(y, zero, load) @ y[: model.nd] if model.nu else 0.0)
+        value = c.potential(y, False)[0] - (
+            c.force(y, zero, load) @ model.difference(x, y)[: model.nd] if model.nu else 0.0
+        )
         return float(value + penalty * (np.abs(constraints(model, y)).sum() if nc else 0.0))
 
     if not free:
@@ -173,8 +189,7 @@ def equilibrium(
             biggest = float(np.abs(step).max())
             if biggest > 1.0:
                 step /= biggest
-            y = x.copy()
-            y[free] += step
+            y = _moved(model, x, free, step)
             if merit(y, penalty) < now - 1e-12 * abs(now) or (biggest < 1e-6 and regular == 0.0):
                 x, moved = y, True
                 regular = 0.0 if regular < 1e-6 * top else regular / 10

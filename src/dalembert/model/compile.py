@@ -35,10 +35,9 @@ def compile_model(model: Model) -> dict[str, Any]:
     io = max([max(t["n_in"], t["n_out"]) for t in table.tapes], default=0)
     return {
         "nq": model.nq,
-        "nqd": model.nd,
-        "nv": model.nq,
-        "v_q": list(range(model.nq)),
-        "balls": [],
+        "nqd": model.nqd,
+        "nv": model.nv,
+        **_coordinates(tree),
         "nd": model.nd,
         "nu": model.nu,
         "nm": tree.nm,
@@ -49,10 +48,10 @@ def compile_model(model: Model) -> dict[str, Any]:
         "Rg": rotation.T.ravel().tolist(),
         "gz": gz,
         "rev": tree.rev,
-        "v_joint": tree.q_joint,
+        "v_joint": tree.v_joint,
         **rows,
         "local_q": table.local_q,
-        "local_v": table.local_q,
+        "local_v": table.local_v,
         "local_joint": table.local_joint,
         "path_flag": table.path_flag,
         "anc": table.anc,
@@ -85,6 +84,19 @@ def _gravity_axes(g: Matrix) -> tuple[Matrix, float]:
     return np.array([x, np.cross(z, x), z]), -size
 
 
+def _coordinates(tree: Tree) -> dict[str, Any]:
+    """Coordinate of every velocity component (-1 - b: of ball b), and (coordinate, component, joint) of every ball."""
+    configuration = tree.model.configuration
+    v_q = [0] * configuration.nv
+    for q, v in zip(*configuration.numbers, strict=True):
+        v_q[v] = int(q)
+    balls: list[tuple[int, int, int]] = []
+    for place in configuration.places:
+        v_q[place.v] = [-1 - len(balls)] * 3
+        balls.append((place.q.start, place.v.start, tree.v_joint[place.v.start]))
+    return {"v_q": v_q, "balls": balls}
+
+
 def _seen_by_constraints(tree: Tree, table: Table, constraints: list[Row]) -> dict[str, Any]:
     """Joints that constraints see: only these are placed at both ends of a step."""
     seen: set[int] = set()
@@ -96,7 +108,7 @@ def _seen_by_constraints(tree: Tree, table: Table, constraints: list[Row]) -> di
     crev: list[int] = []
     cslot: list[int] = []
     for j in joints:
-        turning = tree.joints[j]["kind"] >= 3
+        turning = 3 <= tree.joints[j]["kind"] < 6
         cslot.append(len(crev) if turning else -1)
         if turning:
             crev.append(tree.joints[j]["q"])
@@ -109,12 +121,12 @@ def _structure(
     """Structure of the Newton matrix: the elimination tree, and which second derivatives can differ from zero."""
     model = tree.model
     elements = potentials + forces
-    nd, nq = model.nd, model.nq
-    dyn_joint = [tree.q_joint[d] for d in range(nd)]
+    nd, nv = model.nd, model.nv
+    dyn_joint = [tree.v_joint[d] for d in range(nd)]
     # dynamic kinematic tree: nearest dynamic ancestor
     kparent, kpath = [], []
     for d in range(nd):
-        path = [tree.joints[j]["q"] for j in tree.path(dyn_joint[d])[:-1]]
+        path = [tree.joints[j]["v"] for j in tree.path(dyn_joint[d])[:-1]]
         path = [p for p in path if p < nd]
         kpath.append(path)
         kparent.append(path[-1] if path else -1)
@@ -122,8 +134,8 @@ def _structure(
     def cliques(found: list[Row]) -> list[list[int]]:
         out = []
         for e in found:
-            local = table.local_q[e["vars"] : e["vars"] + e["n"]]
-            rows = table.local_q[e["rows"] : e["rows"] + e["nrow"]] if e["nrow"] else []
+            local = table.local_v[e["vars"] : e["vars"] + e["n"]]
+            rows = table.local_v[e["rows"] : e["rows"] + e["nrow"]] if e["nrow"] else []
             out.append(sorted({*local, *rows}))
         return out
 
@@ -159,9 +171,9 @@ def _structure(
         slot_off.append(len(slot_map))
         slot_map += [edepth[a] for a in kpath[k]] + [edepth[k]]
     # structurally non-zero columns of each row of the second derivatives, over all variables
-    columns: list[set[int]] = [{i} for i in range(nq)]
+    columns: list[set[int]] = [{i} for i in range(nv)]
     for j in range(tree.nm):
-        path = [tree.joints[i]["q"] for i in tree.path(j)]
+        path = [tree.joints[i]["v"] for i in tree.path(j)]
         for a in path:
             columns[a].add(path[-1])
             columns[path[-1]].add(a)
@@ -173,7 +185,7 @@ def _structure(
         for a in clique:
             columns[a].update(clique)
     nbr = [sorted(c) for c in columns]
-    massive = [[tree.joints[i]["q"] for i in tree.path(j)] for j in range(tree.nm)]
+    massive = [[tree.joints[i]["v"] for i in tree.path(j)] for j in range(tree.nm)]
     return {
         "path_v": [v for p in massive for v in p],
         "path_off": _offsets(massive),

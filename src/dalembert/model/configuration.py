@@ -7,7 +7,7 @@ velocity, and nothing to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import pi
@@ -15,7 +15,8 @@ from math import pi
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array
+from ..arrays import Array, Named, finite, floats, nearest, vector
+from . import rotation
 
 
 @dataclass(frozen=True)
@@ -44,19 +45,62 @@ class JointKind:
     chart: Chart | None = None
 
 
+def _random_turn(generator: np.random.Generator) -> Array:
+    q = generator.standard_normal(4)  # its direction is uniform
+    return q / np.linalg.norm(q)
+
+
+def _half_product(q: Array) -> Array:
+    """(..., 4, 3): derivative of q exp(r) by r at 0."""
+    w, x, y, z = np.moveaxis(q, -1, 0) / 2
+    return np.stack([-x, -y, -z, w, -z, y, z, w, -x, -y, x, w], axis=-1).reshape(*np.shape(q), 3)
+
+
+_TURN = Chart(
+    difference=lambda q0, q1: rotation.logarithm(rotation.multiply(rotation.conjugate(q0), q1)),
+    integrate=lambda q, dv: _unit(rotation.multiply(q, rotation.exponential(dv))),
+    difference_jacobian=lambda q0, q1: rotation.inverse_right_jacobian(
+        rotation.logarithm(rotation.multiply(rotation.conjugate(q0), q1))
+    ),
+    integrate_jacobian=_half_product,
+)
+
+
+def _quaternion(x: Array, label: str) -> Array:
+    """Of a rotation vector (3,) or matrix (3, 3)."""
+    if x.shape == (3,):
+        return rotation.exponential(x)
+    off = float(np.abs(x @ x.T - np.eye(3)).max())
+    if off > 1e-6 or np.linalg.det(x) < 0:
+        raise ValueError(f"{label} is not a rotation matrix (R R^T is off by {off:.3g}, or it is a reflection)")
+    return rotation.of_matrix(x)
+
+
+def _unit(q: Array) -> Array:
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
 KINDS = {
+    "ball": JointKind((".qw", ".qx", ".qy", ".qz"), (".wx", ".wy", ".wz"), (1.0, 0.0, 0.0, 0.0), _random_turn, _TURN),
     "hinge": JointKind(("",), ("",), (0.0,), lambda generator: generator.uniform(-pi, pi, 1)),
     "slider": JointKind(("",), ("",), (0.0,), lambda generator: generator.uniform(-1.0, 1.0, 1)),
 }
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A joint with a chart, and where its coordinates and velocities are."""
 
+    name: str
     chart: Chart
     q: slice
     v: slice
+
+
+def _velocity_name(name: str, bodies: set[str]) -> str:
+    """The position of a floating body, base.x, has the velocity base.vx."""
+    prefix, dot, axis = name.rpartition(".")
+    return f"{prefix}.v{axis}" if dot and axis in ("x", "y", "z") and prefix in bodies else name
 
 
 class Configuration:
@@ -72,37 +116,122 @@ class Configuration:
     def __init__(self, joints: Sequence[tuple[str, JointKind]]) -> None:
         self.joints = tuple(joints)
         self.coordinates = tuple(name + end for name, kind in self.joints for end in kind.coordinates)
-        self.velocities = tuple(name + end for name, kind in self.joints for end in kind.velocities)
+        bodies = {name for name, kind in self.joints if kind is KINDS["ball"]}
+        self.velocities = tuple(
+            _velocity_name(name, bodies) + end for name, kind in self.joints for end in kind.velocities
+        )
         self.nq, self.nv = len(self.coordinates), len(self.velocities)
         self.flat = all(kind.chart is None for _, kind in self.joints)  # all coordinates are plain numbers
 
     @cached_property
-    def _places(self) -> tuple[_Place, ...]:
+    def places(self) -> tuple[Place, ...]:
+        """The joints with a chart."""
         found, q, v = [], 0, 0
-        for _, kind in self.joints:
+        for name, kind in self.joints:
             after_q, after_v = q + len(kind.coordinates), v + len(kind.velocities)
             if kind.chart is not None:
-                found.append(_Place(kind.chart, slice(q, after_q), slice(v, after_v)))
+                found.append(Place(name, kind.chart, slice(q, after_q), slice(v, after_v)))
             q, v = after_q, after_v
         return tuple(found)
 
     @cached_property
-    def _numbers(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def numbers(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Places in q and in v of the coordinates that are plain numbers."""
         q, v = np.ones(self.nq, dtype=bool), np.ones(self.nv, dtype=bool)
-        for place in self._places:
+        for place in self.places:
             q[place.q], v[place.v] = False, False
         return np.flatnonzero(q), np.flatnonzero(v)
+
+    @cached_property
+    def velocity_index(self) -> dict[str, int]:
+        """Places in v by the names of velocities, and of the coordinates that have one each."""
+        index = {name: i for i, name in enumerate(self.velocities)}
+        for q, v in zip(*self.numbers, strict=True):
+            index.setdefault(self.coordinates[q], int(v))
+        return index
+
+    def point(self, value: Named | None, what: str = "q") -> Array:
+        """A configuration (nq,): an array, None (neutral), or a dict by the names of coordinates and balls (others neutral).
+
+        A ball takes a unit quaternion (w, x, y, z), a rotation matrix (3, 3) or a rotation vector (3,); where it floats, a pose (4, 4) too.
+
+        >>> Configuration([("b", KINDS["ball"])]).point({"b": [0.0, 0.0, np.pi]}).round(6)
+        array([0., 0., 0., 1.])
+        """
+        if self.flat:
+            return vector(value, self.coordinates, what)
+        if value is None:
+            return self.neutral()
+        if isinstance(value, Mapping):
+            value = self._named_point(value, what)
+        q = finite(value, what, (self.nq,), names=self.coordinates)
+        for place in self.places:
+            length = float(np.linalg.norm(q[place.q]))
+            if abs(length - 1.0) > 1e-6:
+                raise ValueError(f"{what}: the quaternion of '{place.name}' has length {length:.6g}, not 1")
+            if abs(length - 1.0) > 1e-15:
+                q = q.copy() if q is value else q
+                q[place.q] /= length
+        return q
+
+    def _named_point(self, value: Mapping[str, object], what: str) -> Array:
+        q = self.neutral()
+        balls = {place.name: place for place in self.places}
+        index = {name: i for i, name in enumerate(self.coordinates)}
+        for key, given in value.items():
+            label = f"{what}['{key}']"
+            if key in balls:
+                x = finite(given, label, (4,), (3,), (3, 3), (4, 4))
+                place = balls[key]
+                if x.shape == (4, 4):
+                    if f"{key}.x" not in index:
+                        raise ValueError(f"{label}: a pose is for a floating body, this ball only turns")
+                    q[[index[f"{key}.{axis}"] for axis in "xyz"]] = x[:3, 3]
+                    x = x[:3, :3]
+                q[place.q] = x if x.shape == (4,) else _quaternion(x, label)
+            elif key in index:
+                x = floats(given, label)
+                if x.size != 1:
+                    raise ValueError(f"{label} must be one number, not {given!r:.80}")
+                q[index[key]] = x.item()
+            else:
+                raise ValueError(f"{what}: unknown name {key!r}{nearest(key, (*self.coordinates, *balls))}")
+        return q
+
+    def tangent(self, value: Named | None, what: str = "v") -> Array:
+        """A velocity (nv,): an array, None (zeros), or a dict by name (others zero); a ball takes three numbers, along body axes.
+
+        >>> Configuration([("b", KINDS["ball"])]).tangent({"b": [1.0, 2.0, 3.0]})
+        array([1., 2., 3.])
+        """
+        if self.flat:
+            return vector(value, self.coordinates, what)
+        if not isinstance(value, Mapping):
+            return vector(value, self.velocities, what)
+        v = np.zeros(self.nv)
+        balls = {place.name: place for place in self.places}
+        for key, given in value.items():
+            label = f"{what}['{key}']"
+            if key in balls:
+                v[balls[key].v] = finite(given, label, (3,))
+            elif key in self.velocity_index:
+                x = floats(given, label)
+                if x.size != 1:
+                    raise ValueError(f"{label} must be one number, not {given!r:.80}")
+                v[self.velocity_index[key]] = x.item()
+            else:
+                raise ValueError(f"{what}: unknown name {key!r}{nearest(key, (*self.velocity_index, *balls))}")
+        return finite(v, what, names=self.velocities)
 
     def difference(self, q0: Array, q1: Array) -> Array:
         """The tangent vector (..., nv) at q0 (..., nq) that leads to q1."""
         if self.flat:
             return np.subtract(q1, q0)
-        at, to = self._numbers
+        at, to = self.numbers
         q0, q1 = np.broadcast_arrays(q0, q1)
         out = np.empty((*q0.shape[:-1], self.nv))
         out[..., to] = q1[..., at] - q0[..., at]
-        for place in self._places:
+        for place in self.places:
             out[..., place.v] = place.chart.difference(q0[..., place.q], q1[..., place.q])
         return out
 
@@ -110,12 +239,12 @@ class Configuration:
         """The configuration (..., nq) to which dv (..., nv) leads from q."""
         if self.flat:
             return np.add(q, dv)
-        at, to = self._numbers
+        at, to = self.numbers
         lead = np.broadcast_shapes(np.shape(q)[:-1], np.shape(dv)[:-1])
         q, dv = np.broadcast_to(q, (*lead, self.nq)), np.broadcast_to(dv, (*lead, self.nv))
         out = np.empty((*lead, self.nq))
         out[..., at] = q[..., at] + dv[..., to]
-        for place in self._places:
+        for place in self.places:
             out[..., place.q] = place.chart.integrate(q[..., place.q], dv[..., place.v])
         return out
 
@@ -125,7 +254,7 @@ class Configuration:
             return None
         q0, q1 = np.broadcast_arrays(q0, q1)
         out = np.broadcast_to(np.eye(self.nv), (*q0.shape[:-1], self.nv, self.nv)).copy()
-        for place in self._places:
+        for place in self.places:
             out[..., place.v, place.v] = place.chart.difference_jacobian(q0[..., place.q], q1[..., place.q])
         return out
 
@@ -134,9 +263,9 @@ class Configuration:
         if self.flat:
             return None
         out = np.zeros((*np.shape(q)[:-1], self.nq, self.nv))
-        at, to = self._numbers
+        at, to = self.numbers
         out[..., at, to] = 1.0
-        for place in self._places:
+        for place in self.places:
             out[..., place.q, place.v] = place.chart.integrate_jacobian(q[..., place.q])
         return out
 

@@ -16,12 +16,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import number
 from ..errors import ModelError
+from . import rotation
 
 AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
+TURN = "ball"  # the one motion with several coordinates
+MOTIONS = (*AXES, TURN)
 Matrix4 = tuple[tuple[float, ...], ...]
 
 
@@ -116,8 +119,21 @@ class Frame:
         shown = "..." if self.transform == "se3" else repr(self.value)
         return f"frame {self.transform}({shown})"
 
-    def local_pose(self, amount: float | None = None) -> NDArray[np.float64]:
-        """4x4 transform from the parent; `amount` (m or rad) is the value of its variable, if one drives it.
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of its coordinates in q: none, one, or the four of a ball's quaternion.
+
+        >>> ball("b").coordinates, tx(1.0).coordinates
+        (('b.qw', 'b.qx', 'b.qy', 'b.qz'), ())
+        """
+        name = self.variable
+        if name is None:
+            return ()
+        return tuple(f"{name}.q{end}" for end in "wxyz") if self.transform == TURN else (name,)
+
+    def local_pose(self, amount: ArrayLike | None = None) -> NDArray[np.float64]:
+        """4x4 transform from the parent; `amount` (m, rad, or a unit quaternion (4,) of a ball) is the value of its variable, if one
+        drives it.
 
         >>> tx(2.0).local_pose()[:3, 3].tolist(), rz("a").local_pose(0.0)[0, 0]
         ([2.0, 0.0, 0.0], np.float64(1.0))
@@ -128,7 +144,11 @@ class Frame:
             if self.variable is not None:
                 raise ValueError(f"{self.label}: needs the value of '{self.variable}'")
             amount = float(self.value)  # type: ignore[arg-type]
-        return elementary(self.transform, amount, self.pitch)
+        if self.transform == TURN:
+            g = np.eye(4)
+            g[:3, :3] = rotation.matrix(np.asarray(amount, dtype=float))
+            return g
+        return elementary(self.transform, float(amount), self.pitch)  # type: ignore[arg-type]
 
     def add(self, *children: Frame) -> Frame:
         """A copy with more children.
@@ -279,6 +299,8 @@ def make_frame(
     elif isinstance(value, str):
         if not value:
             raise ModelError(f"{label}: a variable needs a non-empty name", culprit=label)
+    elif transform == TURN:
+        raise ModelError(f"{label}: a ball needs a name or Kinematic(name); a constant turn is se3", culprit=label)
     else:
         value = _finite(value, "value", label)
     for child in children:
@@ -352,6 +374,18 @@ tz = _elementary("tz", "Translation along the parent's z axis (m).")
 rx = _elementary("rx", "Rotation about the parent's x axis (rad).")
 ry = _elementary("ry", "Rotation about the parent's y axis (rad).")
 rz = _elementary("rz", "Rotation about the parent's z axis (rad).")
+
+
+def ball(variable: str | Kinematic, *children: Frame, **options: Any) -> Frame:
+    """Ball joint: any rotation about one point, without a singular configuration.
+
+    Four coordinates in q, a unit quaternion variable.qw, .qx, .qy, .qz, and three velocities and momenta along body axes, variable.wx, .wy, .wz
+    (rad/s). `Kinematic(name)` prescribes it. Options as for `tx`.
+
+    >>> ball("hip").coordinates
+    ('hip.qw', 'hip.qx', 'hip.qy', 'hip.qz')
+    """
+    return make_frame(TURN, variable, children, **options)
 
 
 def se3(matrix: object, *children: Frame, **options: Any) -> Frame:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ModelError
-from .frames import Frame, Kinematic, rx, ry, rz, tx, ty, tz
+from .frames import Frame, Kinematic, ball, rx, ry, rz, tx, ty, tz
 
 _ROTATE = {"x": rx, "y": ry, "z": rz}
 _SLIDE = {"x": tx, "y": ty, "z": tz}
@@ -70,10 +70,10 @@ def helical(axis: str, variable: float | str | Kinematic, pitch: float, *childre
     return _pick(_ROTATE, axis)(variable, *children, pitch=pitch, **options)
 
 
-def spherical(prefix: str, *children: Frame, **options: Any) -> Frame:
-    """Ball joint by three Euler angles: prefix.rz, prefix.ry, prefix.rx (singular at ry = +-pi/2).
+def spherical_euler(prefix: str, *children: Frame, **options: Any) -> Frame:
+    """Ball joint by three Euler angles: prefix.rz, prefix.ry, prefix.rx (singular at ry = +-pi/2; `ball` is not).
 
-    >>> spherical("hip").variable
+    >>> spherical_euler("hip").variable
     'hip.rz'
     """
     return _chain([(rz, f"{prefix}.rz"), (ry, f"{prefix}.ry"), (rx, f"{prefix}.rx")], children, options)
@@ -88,10 +88,10 @@ def planar(prefix: str, *children: Frame, **options: Any) -> Frame:
     return _chain([(tx, f"{prefix}.tx"), (ty, f"{prefix}.ty"), (rz, f"{prefix}.rz")], children, options)
 
 
-def free(prefix: str, *children: Frame, **options: Any) -> Frame:
-    """Free body, six variables: prefix.tx, .ty, .tz, .rz, .ry, .rx.
+def free_euler(prefix: str, *children: Frame, **options: Any) -> Frame:
+    """Free body, six variables: prefix.tx, .ty, .tz, .rz, .ry, .rx (singular at ry = +-pi/2; `floating` is not).
 
-    >>> free("body").variable
+    >>> free_euler("body").variable
     'body.tx'
     """
     slides: list[tuple[Callable[..., Frame], Any]] = [
@@ -100,3 +100,23 @@ def free(prefix: str, *children: Frame, **options: Any) -> Frame:
         (tz, f"{prefix}.tz"),
     ]
     return _chain([*slides, (rz, f"{prefix}.rz"), (ry, f"{prefix}.ry"), (rx, f"{prefix}.rx")], children, options)
+
+
+def floating(prefix: str | Kinematic, *children: Frame, **options: Any) -> Frame:
+    """Floating body: a position in world axes and any rotation, without a singular configuration.
+
+    Seven coordinates, prefix.x, .y, .z and the unit quaternion prefix.qw, .qx, .qy, .qz; six velocities, prefix.vx, .vy, .vz in the parent's
+    axes and prefix.wx, .wy, .wz along body axes. `Kinematic(name)` prescribes all of them.
+
+    >>> floating("base").children[0].children[0].children[0].coordinates
+    ('base.qw', 'base.qx', 'base.qy', 'base.qz')
+    """
+    text = prefix.name if isinstance(prefix, Kinematic) else prefix
+    if not isinstance(text, str) or not text:
+        raise ModelError(f"floating needs a name, not {prefix!r}", culprit="floating")
+    names = [f"{text}.{axis}" for axis in "xyz"]
+    places: list[Any] = [Kinematic(n) for n in names] if isinstance(prefix, Kinematic) else list(names)
+    return _chain([*zip((tx, ty, tz), places, strict=True), (ball, prefix)], children, options)
+
+
+spherical, free = spherical_euler, free_euler

@@ -19,7 +19,7 @@ from ..arrays import Array, floats, nearest
 from ..errors import ModelError
 from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, Element, is_known
-from .frames import Frame, Kinematic, Row, flatten, unflatten
+from .frames import TURN, Frame, Kinematic, Row, flatten, unflatten
 
 MAX_DEPENDENCIES = 50_000_000  # of constraints on variables, summed: what could be built at all
 
@@ -114,12 +114,12 @@ class Model:
     @property
     def dynamic(self) -> tuple[str, ...]:
         """Names of the dynamic variables."""
-        return self._variables[: self._nd]
+        return self._variables[: self._nqd]
 
     @property
     def kinematic(self) -> tuple[str, ...]:
         """Names of the kinematic (prescribed) variables."""
-        return self._variables[self._nd :]
+        return self._variables[self._nqd :]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class Model:
     @property
     def nqd(self) -> int:
         """Number of dynamic coordinates: q[:nqd] are dynamic, q[nqd:] kinematic."""
-        return self.nq - self.nk
+        return self._nqd
 
     @property
     def nv(self) -> int:
@@ -162,7 +162,7 @@ class Model:
     @property
     def nk(self) -> int:
         """Number of kinematic variables (coordinates)."""
-        return len(self._variables) - self._nd
+        return len(self._variables) - self._nqd
 
     @property
     def nkv(self) -> int:
@@ -189,8 +189,28 @@ class Model:
             ) from None
 
     def is_dynamic(self, variable: str) -> bool:
-        """Is it a dynamic variable (not a kinematic one)?"""
-        return self.index(variable) < self._nd
+        """Is it a dynamic variable, or a velocity of one (not a kinematic one)?"""
+        if variable in self._velocity_index:
+            return self._velocity_index[variable] < self._nd
+        return self.index(variable) < self._nqd
+
+    def velocity_index(self, name: str) -> int:
+        """Index in v of a velocity component, by its name or by that of its coordinate.
+
+        >>> from dalembert import Model, ball, tx
+        >>> Model([tx("a", ball("b", mass=1.0, inertia=(1, 1, 1)))]).velocity_index("b.wx")
+        1
+        """
+        try:
+            return self._velocity_index[name]
+        except (KeyError, TypeError):
+            raise ModelError(
+                f"unknown variable {name!r}{nearest(name, self._velocity_index)}", culprit=str(name)
+            ) from None
+
+    @property
+    def _velocity_index(self) -> dict[str, int]:
+        return self.configuration.velocity_index
 
     def frame_index(self, name: str) -> int:
         """Index of a named frame in `frame_entries`."""
@@ -207,13 +227,15 @@ class Model:
 
     # ---- configurations: points of a manifold
 
-    @cached_property
+    @property
     def configuration(self) -> Configuration:
         """The joints in the order of q, with their ways to subtract and add."""
-        turns = {
-            e.frame.variable for e in self._entries if e.frame is not None and e.frame.transform in ("rx", "ry", "rz")
-        }
-        return Configuration([(name, KINDS["hinge" if name in turns else "slider"]) for name in self._variables])
+        return self._configuration
+
+    @cached_property
+    def prescribed(self) -> Configuration:
+        """The kinematic joints alone."""
+        return Configuration([(name, KINDS[kind]) for name, kind in self._joints[self._dynamic_joints :]])
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """The velocity (..., nv) that leads from q0 (..., nq) to q1 in unit time.
@@ -272,7 +294,7 @@ class Model:
         return hash(self._key())
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (flatten(self._frames), self._elements, self._name, self._variables))
+        return (_rebuild, (flatten(self._frames), self._elements, self._name, tuple(name for name, _ in self._joints)))
 
     def __repr__(self) -> str:
         head = f"Model {self._name!r}: {self.nd} dynamic, {self.nk} kinematic, {self.nu} inputs, {self.nc} constraints"
@@ -295,8 +317,8 @@ class Model:
         self._frame_index = index
 
     def _index_variables(self, elements: tuple[Element, ...], order: Sequence[str] | None) -> None:
-        dynamic: dict[str, None] = {}  # dictionaries keep the order and find a name at once
-        kinematic: dict[str, None] = {}
+        dynamic: dict[str, str] = {}  # names and kinds of joints; dictionaries keep the order and find a name at once
+        kinematic: dict[str, str] = {}
         for entry in self._entries[1:]:
             assert entry.frame is not None
             variable = entry.frame.variable
@@ -306,17 +328,25 @@ class Model:
                 raise ModelError(
                     f"{entry.frame.label}: variable '{variable}' already drives another frame", culprit=variable
                 )
-            (kinematic if isinstance(entry.frame.value, Kinematic) else dynamic)[variable] = None
+            (kinematic if isinstance(entry.frame.value, Kinematic) else dynamic)[variable] = _kind(entry.frame)
         for e in elements:
             for name in e.kinematic:
                 if name in dynamic:
                     raise ModelError(f"{e.label}: '{name}' is a dynamic variable", culprit=name)
-                kinematic.setdefault(name)
-        self._variables = (*dynamic, *kinematic)
-        if order is not None:
-            self._variables = _reordered(order, dynamic, kinematic)
-        self._nd = len(dynamic)
+                kinematic.setdefault(name, "slider")
+        kinds = dynamic | kinematic
+        names = tuple(kinds) if order is None else _reordered(order, dynamic, kinematic)
+        self._joints = tuple((name, kinds[name]) for name in names)
+        ends = {name: KINDS[kind].coordinates for name, kind in self._joints}
+        self._configuration = Configuration([(name, KINDS[kind]) for name, kind in self._joints])
+        self._variables = self._configuration.coordinates
+        self._dynamic_joints = len(dynamic)
+        self._nqd = sum(len(ends[name]) for name in dynamic)
+        self._nd = sum(len(KINDS[kind].velocities) for kind in dynamic.values())
         self._variable_index = {v: i for i, v in enumerate(self._variables)}
+        if len(self._variable_index) < len(self._variables):
+            twice = next(v for i, v in enumerate(self._variables) if self._variable_index[v] != i)
+            raise ModelError(f"two coordinates are called '{twice}'", culprit=twice)
 
     def _index_inputs(self, elements: tuple[Element, ...]) -> None:
         names: dict[str, None] = {}
@@ -352,7 +382,9 @@ class Model:
             for name in e.frames:
                 self._known(e, "frame", name, self._frame_index)
             for name in e.variables:
-                self._known(e, "variable", name, self._variable_index)
+                self._known(
+                    e, "variable", name, self._variable_index if name in self._variable_index else self._velocity_index
+                )
             e.check(self)
             if e.size:
                 rows += e.size
@@ -385,8 +417,7 @@ class Model:
         while i > 0:
             entry = self._entries[i]
             assert entry.frame is not None
-            if entry.frame.variable is not None:
-                found.append(entry.frame.variable)
+            found += reversed(entry.frame.coordinates)
             i = entry.parent
         return tuple(reversed(found))
 
@@ -394,6 +425,11 @@ class Model:
         """Names of the variables that an element's value can depend on, in the order of q."""
         used = e.depends_on(self)
         return tuple(v for v in self._variables if v in used)
+
+
+def _kind(frame: Frame) -> str:
+    """Row of the table of joint kinds."""
+    return "ball" if frame.transform == TURN else "hinge" if frame.transform[0] == "r" else "slider"
 
 
 def _unknown_kind(e: Element) -> ModelError:

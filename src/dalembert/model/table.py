@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import ModelError
+
 if TYPE_CHECKING:
     from .spline import Spline
     from .tape import Derivatives, Program
@@ -29,7 +31,8 @@ class Table:
         self.gravity = np.zeros(3)
         self.dampings = [0.0] * self.model.nd
         self.pushes: list[tuple[int, int]] = []  # (variable, input)
-        self.local_q: list[int] = []
+        self.local_q: list[int] = []  # coordinate of each local variable, -1: a component of a ball
+        self.local_v: list[int] = []
         self.local_joint: list[int] = []
         self.path_flag: list[int] = []
         self.anc: list[int] = []
@@ -38,12 +41,16 @@ class Table:
         self.tape_inputs: list[int] = []
         self.relation: list[float] = []
         self.max_local = 1
+        configuration = self.model.configuration
+        self._coordinate = [-1] * configuration.nv
+        for q, v in zip(*configuration.numbers, strict=True):
+            self._coordinate[v] = int(q)
 
     # ---- rows
 
     def on_variables(self, kind: str, variables: Sequence[str], numbers: Sequence[float]) -> Row:
         """A row that depends on the variables that it names."""
-        index = [self.model.index(v) for v in variables]
+        index = [self._component(v) for v in variables]
         return self._row(kind, index, [-1] * len(index), [0] * len(index), numbers)
 
     def on_frames(self, kind: str, frames: Sequence[str], numbers: Sequence[float]) -> Row:
@@ -63,7 +70,7 @@ class Table:
         """A row on how one frame is turned against another: it depends on the rotations between them, listed from frame1 to frame2."""
         up, down = ([j for j in path if self.tree.joints[j]["kind"] >= 3] for path in self._apart(frame1, frame2))
         joints = [*reversed(up), *down]
-        variables = [self.tree.joints[j]["q"] for j in joints]
+        variables = [self.tree.joints[j]["v"] for j in joints]
         row = self._row(kind, variables, joints, [1] * len(up) + [2] * len(down), numbers)
         return row | {"site_a": self.model.frame_index(frame1), "site_b": self.model.frame_index(frame2)}
 
@@ -73,7 +80,9 @@ class Table:
         row = self.on_variables(kind, d.variables, [])
         row |= {"tape": [self._tape(d.value), self._tape(d.first), self._tape(d.second)]}
         row |= {"nrow": len(d.rows), "rows": len(self.local_q), "nin": len(d.inputs), "in0": len(self.tape_inputs)}
-        self.local_q += [model.index(v) for v in d.rows]
+        rows = [self._component(v) for v in d.rows]
+        self.local_v += rows
+        self.local_q += [self._coordinate[v] for v in rows]
         self.local_joint += [0] * len(d.rows)
         self.path_flag += [0] * len(d.rows)
         self.tape_inputs += [model.input_index(u) for u in d.inputs]
@@ -88,11 +97,11 @@ class Table:
     def damping(self, coefficients: Mapping[str, float]) -> None:
         """Viscous forces on dynamic variables."""
         for name, c in coefficients.items():
-            self.dampings[self.model.index(name)] += c
+            self.dampings[self.model.velocity_index(name)] += c
 
     def push(self, variable: str, input: str) -> None:
         """An input that acts as the generalized force of a variable."""
-        self.pushes.append((self.model.index(variable), self.model.input_index(input)))
+        self.pushes.append((self.model.velocity_index(variable), self.model.input_index(input)))
 
     def coefficients(self, numbers: Sequence[float]) -> int:
         """Where a list of numbers starts that is too long for a row."""
@@ -121,6 +130,16 @@ class Table:
 
     # ---- pieces
 
+    def _component(self, variable: str) -> int:
+        """Velocity component of a variable that has one coordinate."""
+        v = self.model.velocity_index(variable) if variable in self.model.variables else -1
+        if v < 0 or self._coordinate[v] < 0:
+            raise ModelError(
+                f"'{variable}' belongs to a ball: elements act on balls through frames (or torques on its .wx, .wy, .wz)",
+                culprit=variable,
+            )
+        return v
+
     def _path(self, frame: str) -> list[int]:
         return self.tree.path(self.tree.frame_at[self.model.frame_index(frame)][0])
 
@@ -146,9 +165,9 @@ class Table:
         """The union of the paths is the list of local variables, ancestors first; flags tell which paths one is on."""
         joints = sorted(set().union(*paths))
         flags = [sum(1 << i for i, p in enumerate(paths) if j in p) for j in joints]
-        variables = [self.tree.joints[j]["q"] for j in joints]
+        variables = [self.tree.joints[j]["v"] for j in joints]
         if length is not None:
-            variables, joints, flags = [*variables, self.model.index(length)], [*joints, -1], [*flags, 0]
+            variables, joints, flags = [*variables, self._component(length)], [*joints, -1], [*flags, 0]
         sites = zip(("site_a", "site_b", "site_c"), map(self.model.frame_index, frames), strict=False)
         last = -1 if length is None else len(variables) - 1
         return self._row(kind, variables, joints, flags, numbers) | {**dict(sites), "length_var": last}
@@ -158,8 +177,9 @@ class Table:
     ) -> Row:
         n = len(variables)
         self.max_local = max(self.max_local, n)
-        start, pair = len(self.local_q), len(self.anc)
-        self.local_q += variables
+        start, pair = len(self.local_v), len(self.anc)
+        self.local_v += variables
+        self.local_q += [self._coordinate[v] for v in variables]
         self.local_joint += [j + 1 for j in joints]
         self.path_flag += flags
         above = [set(self.tree.path(j)) for j in joints]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .frames import AXES, Frame
+from .frames import AXES, TURN, Frame
 
 if TYPE_CHECKING:
     from .model import Model
@@ -30,6 +30,9 @@ class Tree:
         """Lump constant frames: every frame becomes (driving joint, constant pose); every driven frame a joint."""
         model = self.model
         entries = model.frame_entries
+        numbers = model.configuration.numbers
+        self._first_velocity = dict(zip(numbers[0].tolist(), numbers[1].tolist(), strict=True))
+        self._first_velocity |= {place.q.start: place.v.start for place in model.configuration.places}
         at: list[tuple[int, Matrix]] = [(-1, np.eye(4))]  # frame -> (raw joint, pose in its frame)
         raw: list[dict[str, Any]] = []
         lumps: list[list[tuple[Frame, Matrix]]] = []
@@ -40,12 +43,14 @@ class Tree:
             if frame.variable is None:
                 at.append((joint, pose @ frame.local_pose()))
             else:
-                raw.append(
-                    {"parent": joint, "pose": pose, "kind": AXES.index(frame.transform), "pitch": frame.pitch}
-                    | {"q": model.index(frame.variable)}
-                )
-                lumps.append([])
-                at.append((len(raw) - 1, np.eye(4)))
+                kinds = range(6, 9) if frame.transform == TURN else (AXES.index(frame.transform),)
+                q = model.index(frame.coordinates[0])
+                for c, kind in enumerate(kinds):  # a ball is three joints, one after the other
+                    raw.append({"parent": joint, "pose": pose, "kind": kind, "pitch": frame.pitch, "q": q})
+                    raw[-1]["v"] = self._first_velocity[q] + c
+                    lumps.append([])
+                    joint, pose = len(raw) - 1, np.eye(4)
+                at.append((joint, pose))
             joint, pose = at[-1]
             if joint >= 0 and (frame.mass or any(frame.inertia)):
                 lumps[joint].append((frame, pose))
@@ -65,15 +70,15 @@ class Tree:
             parent = new[r["parent"]] + 1
             pose = r["pose"]
             turned = not np.array_equal(pose[:3, :3], np.eye(3))
-            revolute = r["kind"] >= 3
+            revolute = 3 <= r["kind"] < 6
             above = self.joints[parent - 1] if parent else None
-            rot = i + 1 if revolute or turned else (above["rot"] if above else 0)
+            rot = i + 1 if revolute or turned or r["kind"] == 6 else (above["rot"] if above else 0)
             self.joints.append(
                 {
                     "parent": parent,
                     "kind": r["kind"],
                     "q": r["q"],
-                    "v": r["q"],
+                    "v": r["v"],
                     "rot": rot,
                     "node": -1,
                     "depth_all": 0 if above is None else above["depth_all"] + 1,
@@ -90,9 +95,9 @@ class Tree:
             if revolute:
                 self.rev.append(r["q"])
         self.frame_at = [(new[j], pose) for j, pose in at]
-        self.q_joint = [-1] * model.nq
+        self.v_joint = [-1] * model.nv
         for i, joint_data in enumerate(self.joints):
-            self.q_joint[joint_data["q"]] = i
+            self.v_joint[joint_data["v"]] = i
 
     def path(self, joint: int) -> list[int]:
         """Joints from the root to this one."""

@@ -89,9 +89,9 @@ class Damping(ForceElement):
                 self._refuse(f"'{name}' is kinematic, no force acts on it", name)
 
     def compile(self, table: Table) -> Iterable[Row]:
-        rest = self._rest()
-        own = dict(self.coefficients)
-        table.damping({name: own.get(name, rest) for name in table.model.dynamic})
+        rest, model = self._rest(), table.model
+        own = {model.velocity_index(name): c for name, c in self.coefficients}
+        table.damping({name: own.get(i, rest) for i, name in enumerate(model.velocities[: model.nd])})
         return []
 
     def symbolic(self, s: Symbolic) -> Any:

@@ -1,0 +1,155 @@
+"""Rotations as unit quaternions (w, x, y, z): products, exponential, logarithm, matrices. All functions take any leading axes.
+
+A rotation vector r (..., 3) has the axis of a rotation and its angle (rad) as length; `exponential(r)` is its quaternion. Tangent vectors at
+q are in body axes: q moves to q exp(r).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array
+
+
+def multiply(a: Array, b: Array) -> Array:
+    """The quaternion (..., 4) of b, then a.
+
+    >>> multiply(np.array([0.0, 1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0]))
+    array([0., 0., 0., 1.])
+    """
+    (aw, ax, ay, az), (bw, bx, by, bz) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        axis=-1,
+    )
+
+
+def conjugate(q: Array) -> Array:
+    """The rotation back (..., 4).
+
+    >>> conjugate(np.array([0.0, 1.0, 0.0, 0.0]))
+    array([ 0., -1., -0., -0.])
+    """
+    return q * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def exponential(r: Array) -> Array:
+    """The quaternion (..., 4) of a rotation vector (..., 3; rad).
+
+    >>> exponential(np.array([0.0, 0.0, np.pi])).round(6)
+    array([0., 0., 0., 1.])
+    """
+    half = np.linalg.norm(r, axis=-1, keepdims=True) / 2
+    return np.concatenate([np.cos(half), np.sinc(half / np.pi) * r / 2], axis=-1)
+
+
+def logarithm(q: Array) -> Array:
+    """The shortest rotation vector (..., 3; rad) of a quaternion (..., 4).
+
+    >>> logarithm(np.array([0.0, 0.0, 0.0, 1.0])).round(6)
+    array([0.      , 0.      , 3.141593])
+    """
+    q = np.where(q[..., :1] < 0, -q, q)
+    sine = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
+    small = sine < 1e-8
+    return np.where(small, 2.0, 2 * np.arctan2(sine, q[..., :1]) / np.where(small, 1.0, sine)) * q[..., 1:]
+
+
+def matrix(q: Array) -> Array:
+    """The rotation matrix (..., 3, 3) of a unit quaternion (..., 4).
+
+    >>> matrix(np.array([0.0, 0.0, 0.0, 1.0]))
+    array([[-1.,  0.,  0.],
+           [ 0., -1.,  0.],
+           [ 0.,  0.,  1.]])
+    """
+    w, x, y, z = np.moveaxis(np.asarray(q, dtype=float), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def of_matrix(R: Array) -> Array:
+    """The unit quaternion (4,), w >= 0, of a rotation matrix (3, 3).
+
+    >>> of_matrix(np.diag([-1.0, -1.0, 1.0]))
+    array([0., 0., 0., 1.])
+    """
+    # the largest of the four squared components is the one to divide by
+    xx, yy, zz = np.diag(R)
+    squares = np.array([1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz])
+    rows = np.array(
+        [
+            [squares[0], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
+            [R[2, 1] - R[1, 2], squares[1], R[0, 1] + R[1, 0], R[0, 2] + R[2, 0]],
+            [R[0, 2] - R[2, 0], R[0, 1] + R[1, 0], squares[2], R[1, 2] + R[2, 1]],
+            [R[1, 0] - R[0, 1], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1], squares[3]],
+        ]
+    )
+    q = rows[int(np.argmax(squares))]
+    return q / np.linalg.norm(q) * (-1.0 if q[0] < 0 else 1.0)
+
+
+def cross_matrix(a: Array) -> Array:
+    """The matrix (..., 3, 3) of the cross product with a (..., 3).
+
+    >>> cross_matrix(np.array([0.0, 0.0, 1.0])) @ np.array([1.0, 0.0, 0.0])
+    array([0., 1., 0.])
+    """
+    x, y, z = np.moveaxis(a, -1, 0)
+    o = np.zeros_like(x)
+    return np.stack([o, -z, y, z, o, -x, -y, x, o], axis=-1).reshape(*np.shape(a), 3)
+
+
+def inverse_right_jacobian(r: Array) -> Array:
+    """D (..., 3, 3): log(exp(r) exp(dr)) = r + D dr to first order.
+
+    >>> inverse_right_jacobian(np.zeros(3))
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    s = np.sum(np.square(r), axis=-1)[..., None, None]
+    half = np.sqrt(np.where(s < 1e-2, 1.0, s)) / 2
+    far = (1 - half / np.tan(half)) / (4 * half * half)
+    c = np.where(s < 1e-2, 1 / 12 + s / 720 + s * s / 30240 + s**3 / 1209600, far)
+    P = cross_matrix(r)
+    return np.eye(3) + P / 2 + c * (P @ P)
+
+
+def right_jacobian(r: Array) -> Array:
+    """J (..., 3, 3): exp(r + dr) = exp(r) exp(J dr) to first order.
+
+    >>> right_jacobian(np.zeros(3))
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    s = np.sum(np.square(r), axis=-1)[..., None, None]
+    angle = np.sqrt(np.where(s < 1e-2, 1.0, s))
+    a = np.where(s < 1e-2, 0.5 - s / 24 + s * s / 720 - s**3 / 40320, (1 - np.cos(angle)) / angle**2)
+    b = np.where(s < 1e-2, 1 / 6 - s / 120 + s * s / 5040 - s**3 / 362880, (angle - np.sin(angle)) / angle**3)
+    P = cross_matrix(r)
+    return np.eye(3) - a * P + b * (P @ P)
+
+
+def half_way(r: Array) -> Array:
+    """A (..., 3, 3): the middle of the way r between two rotations turns by A^T x + A y when its ends turn by x and y (body axes).
+
+    >>> half_way(np.zeros(3))
+    array([[0.5, 0. , 0. ],
+           [0. , 0.5, 0. ],
+           [0. , 0. , 0.5]])
+    """
+    angle = np.linalg.norm(r, axis=-1)[..., None, None]
+    small = angle < 1e-3
+    t = np.where(small, 0.25 + angle**2 / 192, np.tan(angle / 4) / np.where(small, 1.0, angle))
+    return (np.eye(3) + t * cross_matrix(r)) / 2

@@ -1,0 +1,241 @@
+"""Ball joints and floating bodies in the step: exact solutions, order, momenta, symplecticity, derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import dalembert as da
+from dalembert import rotation
+
+from ..balls import inertia, mechanism, start
+
+MOMENTS = np.array([0.01, 0.012, 0.02])
+
+
+def body(moments=MOMENTS):
+    return da.Model([da.ball("b", name="body", mass=1.0, inertia=tuple(moments))])
+
+
+@pytest.fixture(scope="module")
+def tumbling():
+    """Attitude after 2 s of a torque-free body (rates 0.5, 8, 0.1 rad/s), by a method of order 8."""
+
+    def rate(_, y):
+        w = y[4:]
+        return np.concatenate([rotation.multiply(y[:4], np.r_[0.0, w]) / 2, np.cross(MOMENTS * w, w) / MOMENTS])
+
+    start = np.r_[1.0, 0.0, 0.0, 0.0, 0.5, 8.0, 0.1]
+    return solve_ivp(rate, (0, 2), start, method="DOP853", rtol=1e-13, atol=1e-14).y[:4, -1]
+
+
+@pytest.mark.parametrize(("order", "bound"), [(2, 3e-4), (4, 2e-8), (6, 2e-12)])
+def test_torque_free_body(tumbling, order, bound):
+    m = body()
+    error = {}
+    for dt in (0.02, 0.01):
+        vi = da.MidpointVI(m, dt, order=order)
+        motion = vi.simulate(vi.state(v=[0.5, 8.0, 0.1]), time=2.0)
+        error[dt] = np.linalg.norm(m.difference(tumbling, motion.q[-1]))
+    assert error[0.01] < bound
+    assert abs(np.log2(error[0.02] / error[0.01]) - order) < (0.1 if order < 6 else 1.0)
+
+
+def test_momentum_and_energy_over_many_steps():
+    vi = da.MidpointVI(body(), 0.01)
+    motion = vi.simulate(vi.state(v=[0.5, 8.0, 0.1]), 100_000, every=10)
+    L = motion.momentum()[:, :3]
+    assert np.abs(L - L[0]).max() < 1e-12 * np.linalg.norm(L[0])
+    energy = motion.energy()
+    early, late = np.ptp(energy[:5000]), np.ptp(energy[5000:])
+    assert late < 1.05 * early
+    assert np.abs(np.linalg.norm(motion.q, axis=1) - 1).max() < 1e-15
+
+
+def test_spin_about_a_principal_axis_is_exact():
+    """However far it turns in a step."""
+    vi = da.MidpointVI(body(), 0.1)
+    motion = vi.simulate(vi.state(v=[0.0, 0.0, 28.0]), 50)
+    turned = 28.0 * motion.t
+    assert np.abs(np.abs(motion.q[:, 0]) - np.abs(np.cos(turned / 2))).max() < 1e-12
+
+
+def test_a_turn_of_more_than_half_is_refused():
+    vi = da.MidpointVI(body(), 1.0)
+    with pytest.raises(da.ConvergenceError):
+        vi.simulate(vi.state(v=[0.3, 4.5, 0.1]), 10)
+
+
+def test_steady_precession_of_a_top():
+    """J1 Om^2 cos(th) - J3 w3 Om + m g l = 0 (symmetric top, tip fixed)."""
+    j1, j3, mgl, th, spin = 0.1, 0.005, 9.8 * 0.3, 0.6, 300.0
+    m = da.Model(
+        [da.ball("b", da.tz(0.3, name="mass", mass=1.0, inertia=(0.01, 0.01, j3)))], [da.Gravity((0, 0, -9.8))]
+    )
+    roots = np.roots([j1 * np.cos(th), -j3 * spin, mgl])
+    om = float(roots[np.argmin(np.abs(roots))].real)
+    q = rotation.exponential(np.array([th, 0.0, 0.0]))
+    axis = rotation.matrix(q)[:, 2]
+    w = rotation.matrix(q).T @ (om * np.array([0, 0, 1.0]))
+    w[2] = spin
+    end = {}
+    for dt in (0.0005, 0.00025):
+        vi = da.MidpointVI(m, dt)
+        motion = vi.simulate(vi.state(q=q, v=w), time=1.0)
+        tilt = np.array([rotation.matrix(x)[2, 2] for x in motion.q])
+        end[dt] = np.abs(tilt - np.cos(th)).max()
+    assert axis[2] == pytest.approx(np.cos(th))
+    assert end[0.00025] < 1e-4
+    assert 3.5 < end[0.0005] / end[0.00025] < 4.5
+
+
+def test_planar_chain_of_balls_is_a_chain_of_hinges():
+    def chain(joint):
+        frame = None
+        for i in range(4):
+            link = da.tz(-0.5, *([frame] if frame else []), mass=1.0, inertia=(0.1, 0.1, 0.1))
+            frame = joint(f"j{3 - i}", link)
+        return da.Model([frame], [da.Gravity((0, 0, -9.8))])
+
+    balls, hinges = chain(da.ball), chain(da.rx)
+    a, b = da.MidpointVI(balls, 0.01), da.MidpointVI(hinges, 0.01)
+    angles = np.array([0.5, -0.3, 0.8, 0.1])
+    x = a.state(q={f"j{i}": [angles[i], 0.0, 0.0] for i in range(4)})
+    one, two = a.simulate(x, 60), b.simulate(b.state(q=angles), 60)
+    turned = rotation.logarithm(one.q.reshape(-1, 4, 4))
+    assert np.abs(turned[..., 0] - two.q).max() < 1e-11
+    assert np.abs(turned[..., 1:]).max() < 1e-12
+
+
+def test_a_torque_in_world_axes_changes_the_momentum_by_its_impulse():
+    m = da.Model(
+        [da.ball("b", name="body", mass=1.0, inertia=(0.3, 0.4, 0.5))],
+        [da.Wrench("body", torque=("tx", "ty", "tz"), axes="mixed")],
+    )
+    vi = da.MidpointVI(m, 0.02)
+    tau = np.array([0.3, -0.2, 0.5])
+    motion = vi.simulate(vi.state(v=[1.0, 2.0, 0.5]), 500, u=tau)
+    L = motion.momentum()[:, :3]
+    assert np.abs(L - L[0] - motion.t[:, None] * tau).max() < 1e-11
+
+
+# ---- linear algebra
+
+
+@pytest.mark.parametrize("count", [1, 7, 30])
+def test_the_elimination_along_a_chain_is_the_dense_one(count):
+    frame = None
+    r = np.random.default_rng(count)
+    for i in range(count):
+        name = f"b{count - 1 - i}"
+        link = da.tx(0.3, *([frame] if frame else []), name=f"end{name}")
+        frame = da.ball(name, link, mass=0.5, com=(0.15, 0.02, 0.01), inertia=inertia(r, 0.01))
+        if i % 3 == 1:
+            frame = da.ry(f"h{i}", frame, mass=0.1, inertia=(0.01, 0.01, 0.01))
+    m = da.Model([frame], [da.Gravity((0, 0, -9.8)), da.Damping(0.01)])
+    fast, plain = da.MidpointVI(m, 0.005), da.MidpointVI(m, 0.005, plain=True)
+    x = fast.state(q=m.integrate(m.neutral(), 0.1 * r.normal(size=m.nv)), v=0.1 * r.normal(size=m.nv))
+    a, b = fast.simulate(x, 10), plain.simulate(x, 10)
+    assert np.abs(m.difference(a.q, b.q)).max() < 1e-10
+    assert a.iterations.max() <= 5
+
+
+def test_rollouts_side_by_side():
+    m = mechanism(3, constraint=False)
+    vi = da.MidpointVI(m, 0.01)
+    states = [start(vi, seed) for seed in range(6)]
+    many = da.rollouts(vi, states, 20)
+    for x, q in zip(states, many.q, strict=True):
+        assert np.abs(m.difference(q[-1], vi.simulate(x, 20).q[-1])).max() < 1e-10
+
+
+def test_prescribed_ball():
+    m = mechanism(1, prescribed=True, constraint=False)
+    vi = da.MidpointVI(m, 0.01)
+    x = start(vi, 2)
+    first = x.q[m.nqd :]
+
+    def turned(t):
+        return rotation.multiply(first, rotation.exponential(np.array([0.3, -0.5, 0.2]) * t))
+
+    motion = vi.simulate(x, 100, kinematic=turned)
+    assert np.abs(motion.q[-1, m.nqd :] - turned(1.0)).max() < 1e-12
+    held = vi.simulate(x, 50)
+    assert np.abs(held.q[:, m.nqd :] - first).max() == 0.0
+
+
+# ---- derivatives
+
+
+def _differences(vi, x, u, h=2e-4):
+    """A, B by central differences with Richardson's extrapolation, in the tangent spaces."""
+    here = vi.f(x, u)
+
+    def f(dx, du):
+        return vi.difference(here, vi.f(vi.retract(x, dx), u + du))
+
+    columns = []
+    for i in range(vi.ndx + vi.nu):
+        d = np.zeros(vi.ndx + vi.nu)
+        d[i] = 1.0
+
+        def slope(h, d=d):
+            return (f(h * d[: vi.ndx], h * d[vi.ndx :]) - f(-h * d[: vi.ndx], -h * d[vi.ndx :])) / (2 * h)
+
+        columns.append((4 * slope(h) - slope(2 * h)) / 3)
+    return np.array(columns).T
+
+
+@pytest.mark.parametrize("order", [2, 4, 6])
+@pytest.mark.parametrize("seed", range(6))
+def test_first_derivatives(order, seed):
+    m = mechanism(seed, floating=seed % 2 == 0, forces=seed % 3 > 0, constraint=seed > 3)
+    vi = da.MidpointVI(m, 0.05, order=order)
+    s = start(vi, seed)
+    x, u = np.r_[s.q, s.p], np.random.default_rng(seed).normal(size=m.nu)
+    A, B = vi.linearize(x, u)
+    wanted = _differences(vi, x, u)
+    assert np.abs(np.hstack([A, B]) - wanted).max() < 1e-8 * (1 + np.abs(wanted).max())
+    z = np.random.default_rng(seed).normal(size=vi.ndx)
+    by_x, by_u = vi.adjoint(x, u, 0, z)
+    assert np.abs(by_x - A.T @ z).max() < 1e-11 * np.abs(A).max()
+    assert np.abs(by_u - B.T @ z).max(initial=0.0) < 1e-11 * np.abs(A).max()
+
+
+def _form(m, p):
+    """The symplectic form in tangent vectors (along body axes) and momenta: [[-[p]x, 1], [-1, 0]]."""
+    n = m.nd
+    out = np.block([[np.zeros((n, n)), np.eye(n)], [-np.eye(n), np.zeros((n, n))]])
+    for place in m.configuration.places:
+        out[place.v, place.v] = -rotation.cross_matrix(p[place.v])
+    return out
+
+
+@pytest.mark.parametrize("order", [2, 4, 6])
+def test_symplectic(order):
+    m = mechanism(5, forces=False, constraint=False)
+    vi = da.MidpointVI(m, 0.05, order=order)
+    s = start(vi, 5)
+    x = np.r_[s.q, s.p]
+    A, _ = vi.linearize(x, np.zeros(0))
+    after = vi.f(x, np.zeros(0))
+    assert np.abs(A.T @ _form(m, after[m.nq :]) @ A - _form(m, s.p)).max() < 1e-10 * np.abs(A).max() ** 2
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_derivative_by_the_length_of_the_step(order):
+    m = mechanism(4, constraint=False)
+    vi = da.MidpointVI(m, 0.05, order=order)
+    s = start(vi, 4)
+    x, u = np.r_[s.q, s.p], np.random.default_rng(4).normal(size=m.nu)
+    system = da.System(vi, steps=1)
+    found = system.derivatives(x, u, 0, with_dt=True)
+    here, h = vi.f(x, u), 1e-4
+
+    def at(dt):
+        return vi.difference(here, da.MidpointVI(m, dt, order=order).f(x, u))
+
+    slope = (8 * (at(0.05 + h) - at(0.05 - h)) - (at(0.05 + 2 * h) - at(0.05 - 2 * h))) / (12 * h)
+    got = np.r_[found["q"][:, -1], found["p"][:, -1]]
+    assert np.abs(got - slope).max() < 1e-8 * (1 + np.abs(slope).max())
