@@ -77,7 +77,7 @@ def test_the_state_of_an_integrator_follows_its_configuration(mixed: Configurati
     """The tangent space of x = (q, p, v_rho) with a configuration of more coordinates than velocities; no step is taken."""
     model = da.models.n_link(10)
     names = mixed.coordinates
-    monkeypatch.setitem(model.__dict__, "configuration", mixed)
+    monkeypatch.setattr(model, "_configuration", mixed)
     monkeypatch.setattr(type(model), "nd", property(lambda self: 8))
     vi = da.MidpointVI.__new__(da.MidpointVI)
     vi.model, vi.dt = model, 0.1
