@@ -76,10 +76,10 @@ template <class T> DAL_INLINE Mat3<T> damping_of(const ModelData& M, const Ball&
 }
 
 // Generators of the balls by x and y in place of those by the slots, and their own blocks; after generators() of the
-// step's slots. all: E11, E12, E22 too, else N alone.
+// step's slots. all: E11, E12, E22 too, else N alone. forces: with those in the chart (first.F).
 //
 // reads balls (what midpoint() writes), first, kin.v, step.u; writes gen (P1 .. Q2, or the same by joint), balls
-template <class T> void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all) {
+template <class T> void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all, bool forces = true) {
   const ModelData& M = *w.M;
   const int step = by_joint ? 1 : Side<T>::block;
   T *P1 = by_joint ? w.gen.P1j : w.gen.P1, *P2 = by_joint ? w.gen.P2j : w.gen.P2, *Q1 = by_joint ? w.gen.Q1j : w.gen.Q1,
@@ -88,7 +88,8 @@ template <class T> void ball_generators(Work<T>& w, const T& dt, bool by_joint, 
     const Ball& b = M.balls[i];
     BallMap<T>& m = w.balls[i];
     ball_slots(m);
-    const V3<T> force = b.v < M.nd ? three(w.first.F + b.v) * dt : zero3<T>(), torque = body_torque(w, b, dt),
+    const V3<T> force = b.v < M.nd && forces ? three(w.first.F + b.v) * dt : zero3<T>(),
+                torque = forces ? body_torque(w, b, dt) : zero3<T>(),
                 alpha = three(w.first.Lq + b.v) * dt + force - torque, beta = three(w.first.Lv + b.v);
     if (all) {
       ball_second(m, alpha, beta);

@@ -11,6 +11,7 @@ namespace DALEMBERT_ARCH {
 struct Engine {
   Work<double> d;
   Work<Lanes>* lanes = nullptr;
+  Work<Dual>* dual = nullptr;  // second order of balls
   History<double> history;
   History<Lanes> lane_history;
   Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
@@ -19,7 +20,7 @@ struct Engine {
   // composed steps: what their parts leave, derivatives by the whole step (composition.hpp)
   PartStates parts;
   PartTangent tangent;
-  double *zq, *pnext, *costates, *gradient, *square, *packing;
+  double *zq, *ball_rows, *pnext, *costates, *gradient, *square, *packing;
   char *block = nullptr, *lane_block = nullptr;
 };
 
@@ -66,6 +67,10 @@ static void drop(Scratch* s) {
     e->lanes->~Work<Lanes>();
     std::free(e->lanes);
   }
+  if (e->dual) {
+    e->dual->~Work<Dual>();
+    std::free(e->dual);
+  }
   std::free(e->lane_block);
   std::free(e->block);
   e->~Engine();
@@ -92,6 +97,7 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     take(e->parts.lam, all * nc);
     take(e->pnext, nd);
     take(e->zq, nd);
+    take(e->ball_rows, M.balls.size() * 6 * nw);
     take(e->gradient, 2 * nw);
     take(e->costates, (all + 1) * 2 * nd);
     if (!linearization) return;
@@ -109,6 +115,14 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
   if (!e->block) {
     drop(s);
     return nullptr;
+  }
+  if (linearization && !M.flat) {
+    void* space = std::aligned_alloc(64, (sizeof(Work<Dual>) + 63) / 64 * 64);
+    if (space) e->dual = new (space) Work<Dual>;
+    if (!space || !e->dual->init(M, true)) {
+      drop(s);
+      return nullptr;
+    }
   }
   if (!lanes) return s;
   e->lanes = static_cast<Work<Lanes>*>(std::aligned_alloc(64, (sizeof(Work<Lanes>) + 63) / 64 * 64));
@@ -917,15 +931,15 @@ static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x
   return ok ? StepOk : StepSingular;
 }
 
-// Second order of all parts for one costate z = (zq, zp, zl), into H (nw, nw). After whole_step(): the costates
+// Second order of all parts for one costate z = (., zp, zl) with zq in the chart of the end, into H (nw, nw). After whole_step(): the costates
 // backwards, then H = sum M_i' H_i M_i forwards.
 static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u,
-                            const double* z, double* H) {
+                            const double* zq, const double* z, double* H) {
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
   const int nd = M.nd, nw = w.nw, last = parts.count - 1;
   const double* zl = M.nc ? z + 2 * nd : nullptr;
-  bool ok = costates_of_parts(e, o, parts, dt, u, z, z + nd, zl, e->gradient + w.nw);
+  bool ok = costates_of_parts(e, o, parts, dt, u, zq, z + nd, zl, e->gradient + w.nw);
   double *Hi = e->square, *Mi = Hi + size_t(nw) * nw, *HM = Mi + size_t(nw) * nw, *zlast = e->buffer;
   tangent_at_start(w, e->tangent, false);
   for (int part = 0; part < parts.count; ++part) {
@@ -936,7 +950,7 @@ static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
     first_order(w, o, h, false, true);
     // keeps what the tangent needs: second_contracted() leaves Z, Lw, Rt, E and the forces' Jacobians alone
     for (int c = 0; c < M.nc; ++c) zlast[c] = zl[c] / parts.length[last];
-    second_contracted(w, o, h, zi, zi + nd, part == last ? (M.nc ? zlast : nullptr) : nullptr, Hi);
+    second_contracted(w, e->dual, o, h, zi, zi + nd, part == last ? (M.nc ? zlast : nullptr) : nullptr, Hi);
     part_by_whole(w, parts, part, e->tangent, Mi);
     gemm(nw, nw, nw, 1.0, Hi, nw, 1, Mi, nw, 1, 0.0, HM, nw, e->packing);
     gemm(nw, nw, nw, 1.0, Mi, 1, nw, HM, nw, 1, part ? 1.0 : 0.0, H, nw, e->packing);
@@ -948,6 +962,64 @@ static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
   return ok;
 }
 
+// d(q', p')/dw of the balls, in the charts of the ends: rows y, dp of each ball
+static void keep_ball_rows(Engine* e, const double* Yq, const double* Yp) {
+  const Work<double>& w = e->d;
+  const ModelData& M = *w.M;
+  double* to = e->ball_rows;
+  for (const Ball& b : M.balls)
+    for (int r = 0; r < 6; ++r, to += w.nw)
+      if (b.v < M.nd) copy(to, (r < 3 ? Yq : Yp) + size_t(b.v + r % 3) * w.stride(), w.nw);
+}
+// Second derivatives (nw, nw) from the charts of the ends to momenta along body axes, in place (docs/kernels.md 13): what
+// Jr(y)^-T p' and Jr(x)^T p have of second order, and the first order of the latter. by_p (nd): gradient by p_k
+static void second_to_body(Engine* e, const double* p, const double* p2, const double* zp, const double* by_p,
+                           double* H) {
+  const Work<double>& w = e->d;
+  const ModelData& M = *w.M;
+  const int nw = w.nw;
+  auto symmetric = [](const V3<double>& a, const V3<double>& b, double f) {  // f (a b^T + b a^T - 2 a.b 1)
+    return (outer(a, b) + outer(b, a) - identity3<double>() * (2 * dot(a, b))) * f;
+  };
+  for (size_t i = 0; i < M.balls.size(); ++i) {
+    const int v = M.balls[i].v, at[2] = {v, M.nv + v};
+    if (v >= M.nd) continue;
+    const V3<double> before = three(p + v), z = three(zp + v), g = three(by_p + v);
+    const Mat3<double> yy = symmetric(z, three(p2 + v), 1.0 / 12), yp = cross_matrix(z) * 0.5;
+    const double* Y = e->ball_rows + i * 6 * nw;
+    for (int k = 0; k < nw; ++k) {
+      V3<double> y = {Y[k], Y[nw + k], Y[2 * nw + k]}, d = {Y[3 * nw + k], Y[4 * nw + k], Y[5 * nw + k]};
+      const V3<double> a = yy * y + yp * d, b = transposed(yp) * y;
+      for (int l = 0; l < nw; ++l)
+        H[size_t(l) * nw + k] += a.x * Y[l] + a.y * Y[nw + l] + a.z * Y[2 * nw + l] + b.x * Y[3 * nw + l] +
+                                 b.y * Y[4 * nw + l] + b.z * Y[5 * nw + l];
+    }
+    // dp = dp_body - [p] x/2
+    for (int k = 0; k < nw; ++k) {
+      double* row = H + size_t(k) * nw;
+      put_three(row + at[0], three(row + at[0]) - cross(three(row + at[1]), before) * 0.5);
+    }
+    for (int k = 0; k < nw; ++k) {
+      double *x[3], *q[3];
+      for (int c = 0; c < 3; ++c) {
+        x[c] = H + size_t(at[0] + c) * nw + k;
+        q[c] = H + size_t(at[1] + c) * nw + k;
+      }
+      const V3<double> d = cross(V3<double>{*q[0], *q[1], *q[2]}, before) * 0.5;
+      *x[0] -= d.x;
+      *x[1] -= d.y;
+      *x[2] -= d.z;
+    }
+    const Mat3<double> xx = symmetric(g, before, 1.0 / 6), xp = cross_matrix(g) * -0.5;
+    for (int r = 0; r < 3; ++r)
+      for (int c = 0; c < 3; ++c) {
+        H[size_t(at[0] + r) * nw + at[0] + c] += xx(r, c);
+        H[size_t(at[0] + r) * nw + at[1] + c] += xp(r, c);
+        H[size_t(at[1] + r) * nw + at[0] + c] += xp(c, r);
+      }
+  }
+}
+
 static int second_order(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
                         double* y, double* lam, Given given, int count, const double* z, double* H) {
   Work<double>& w = work(s);
@@ -955,23 +1027,39 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
   const StepOptions o = options(opt);
   const int nz = 2 * M.nd + M.nc;
   bool ok = true;
+  Engine* e = engine(s);
   if (opt.parts->count > 1) {
-    Engine* e = engine(s);
     int iterations;
     double error;
     if (int status = whole_step(e, o, *opt.parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error,
                                 [](int, double) {}))
       return status;
-    for (int c = 0; c < count; ++c)
-      ok = second_of_parts(e, o, *opt.parts, dt, u, z + size_t(c) * nz, H + size_t(c) * w.nw * w.nw) && ok;
+    if (!M.flat) {
+      ok = tangent_of_parts(e, o, *opt.parts, dt, x, p, u, y, lam, false, false) == StepOk;
+      keep_ball_rows(e, e->tangent.Yq, e->tangent.Yp);
+    }
+    for (int c = 0; c < count; ++c) {
+      const double *zc = z + size_t(c) * nz, *zq = costate_in_chart(e, e->pnext, zc, zc + M.nd);
+      double* Hc = H + size_t(c) * w.nw * w.nw;
+      ok = second_of_parts(e, o, *opt.parts, dt, u, zq, zc, Hc) && ok;
+      second_to_body(e, p, e->pnext, zc + M.nd, e->gradient + w.nw + M.nv, Hc);
+    }
     return ok ? StepOk : StepSingular;
   }
   if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
   ok = prepare(w, o, dt, given != Given::solution, true);
+  if (!M.flat) {
+    next_momentum(w, o, dt);
+    copy(e->pnext, w.step.p_next, M.nd);
+    first_order(w, o, dt, false);
+    keep_ball_rows(e, w.lin.Z, w.lin.P);
+  }
   first_order(w, o, dt, false, true);
   for (int c = 0; c < count; ++c) {
-    const double* zc = z + size_t(c) * nz;
-    second_contracted(w, o, dt, zc, zc + M.nd, M.nc ? zc + 2 * M.nd : nullptr, H + size_t(c) * w.nw * w.nw);
+    const double *zc = z + size_t(c) * nz, *zq = costate_in_chart(e, e->pnext, zc, zc + M.nd);
+    double* Hc = H + size_t(c) * w.nw * w.nw;
+    second_contracted(w, e->dual, o, dt, zq, zc + M.nd, M.nc ? zc + 2 * M.nd : nullptr, Hc);
+    second_to_body(e, p, e->pnext, zc + M.nd, w.lin.mu, Hc);
   }
   return ok ? StepOk : StepSingular;
 }

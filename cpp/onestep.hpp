@@ -2,7 +2,7 @@
 // second order contracted with a costate (Structured linearization, eqs 8-27, 31-32, in the factored form of
 // docs/kernels.md 11, 12).
 #pragma once
-#include "del.hpp"
+#include "ball_second.hpp"
 #include "gemm.hpp"
 
 namespace dalembert {
@@ -282,13 +282,15 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
 // = w.lin.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and R^T K R + G
 // R + R^T G^T.
 //
-// reads comp, gen, lin.Z, L, Rt, forces, con; writes H, along, lin.E3, mu, nu; scratch: lin.P, T_, S, rhs, g, tmp
-inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, const double* zq, const double* zp,
-                              const double* zl, double* H) {
+// reads comp, gen, lin.Z, L, Rt, forces, con; writes H, along, lin.E3, mu, nu; scratch: lin.P, T_, S, rhs, g, tmp, and
+// dual (models with balls only, else null)
+inline void second_contracted(Work<double>& w, Work<Dual>* dual, const StepOptions& o, double dt, const double* zq,
+                              const double* zp, const double* zl, double* H) {
   const ModelData& M = *w.M;
   int nv = M.nv, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
   Slots<double> s = slots<double>(o, dt);
   adjoint(w, o, dt, zq, zp, zl, true);
+  double* rows = w.lin.rhs;  // D2h_c(q_k) mu
   // T_ij = third derivative of Ld along (dx, dy) = (mu, z_p), over dt
   double w1 = (1 - o.alpha) / dt, w2 = o.alpha / dt, idt = 1 / dt;
   for (int i = 0; i < nv; ++i) {
@@ -296,17 +298,23 @@ inline void second_contracted(Work<double>& w, const StepOptions& o, double dt, 
     w.along.dq[i] = w1 * w.lin.mu[i] + w2 * z;
     w.along.dv[i] = (z - w.lin.mu[i]) * idt * idt;
   }
-  third(w, s, w.lin.E3);
-  if (!M.potentials.empty()) potentials_third(w, w.kin.q, s, w.lin.E3);
-  bool inputs = !M.forces.empty();
-  if (inputs) {
+  bool inputs = M.full_forces;
+  if (dual) {
+    double* z = w.along.dv;  // along the ends themselves
+    for (int i = 0; i < nv; ++i) z[i] = i < nd ? zp[i] : 0;
+    ball_third(w, *dual, o, dt, w.lin.mu, z, rows);
+    if (inputs) ball_forces_second(w, *dual, o, dt, w.lin.mu, z);
+  } else {
+    third(w, s, w.lin.E3);
+    if (!M.potentials.empty()) potentials_third(w, w.kin.q, s, w.lin.E3);
+  }
+  if (inputs && !dual) {
     double* m = w.lin.g;
     for (int i = 0; i < nv; ++i) m[i] = i < nd ? o.plus * zp[i] + o.minus * w.lin.mu[i] : 0;
     forces_second(w, w.kin.q, w.kin.v, m, s, idt, w.lin.E3);
   }
-  double* rows = w.lin.rhs;  // D2h_c(q_k) mu
   if (nc) {
-    constraint_third(w, w.step.x, w.kin.start, w.con.lam, -1.0, w.lin.mu, w.lin.E3.h11, rows);
+    if (!dual) constraint_third(w, w.step.x, w.kin.start, w.con.lam, -1.0, w.lin.mu, w.lin.E3.h11, rows);
     constraint_hessian(w, w.step.y, w.kin.end, w.lin.nu, 1.0, w.con.C1, w.lin.E3.h22, nv, nv);
   }
   int c0 = first_reduced(w), cols = xc - c0, rho = nv + nd + nu;

@@ -215,7 +215,7 @@ class MidpointSteps(Steps):
 
     def second_order(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array, Array]:
         """Second derivatives of z . f of step k: xx, xu, uu."""
-        self._second_order_is_known()
+
         vi = self.one_step
         xx, xu, uu, bad, code = vi._core.second_order_trajectory(
             vi.options, np.stack([x, x]), u[None], self.dt[k : k + 1], z[None], 1
@@ -227,7 +227,7 @@ class MidpointSteps(Steps):
 
     def second_order_full(self, x: Array, u: Array, k: int) -> Array:
         """Second derivatives of every component of step k, (ndx, ndx + nu, ndx + nu); those of kinematic rows are zero."""
-        self._second_order_is_known()
+
         m, ndx = self.one_step.model, self.one_step.ndx
         found = self.second_derivatives(x, u, k)
         place = np.concatenate(
@@ -242,7 +242,7 @@ class MidpointSteps(Steps):
         self, X: Array, U: Array, Z: Array, threads: int | None = None
     ) -> tuple[Array, Array, Array]:
         """Second derivatives of Z_k . f at every step: (N, ndx, ndx), (N, ndx, nu), (N, nu, nu)."""
-        self._second_order_is_known()
+
         vi = self.one_step
         xx, xu, uu, bad, code = vi._core.second_order_trajectory(vi.options, X, U, self.dt, Z, self._threads(threads))
         if bad < self.count:
@@ -252,7 +252,7 @@ class MidpointSteps(Steps):
 
     def second_derivatives(self, x: Array, u: Array, k: int) -> dict[str, Array]:
         """Full tensors of q' (nd, nw, nw), p' (nd, nw, nw), lambda (nc, nw, nw) by w = (q, p, u, rho')."""
-        self._second_order_is_known()
+
         vi, m = self.one_step, self.one_step.model
         q, _, lam = self.solve(x, u, k)
         unit = np.eye(2 * m.nd + m.nc)
