@@ -1,6 +1,7 @@
-// Second order of a step with balls (docs/kernels.md 13.5): third derivatives of Ld along (mu, z_p), and second ones of the
-// forces contracted with it, from the first-order kernels run on duals. A dual step has its ends moved along a direction v,
-// and charts that are centred there; with J its derivatives of components F_i (of D Ld, or of forces) by the ends,
+// Second order of a step with balls (docs/kernels.md 13.5): third derivatives of Ld along (mu, z_p), and second ones of
+// the forces contracted with it, from the first-order kernels run on duals. A dual step has its ends moved along a
+// direction v, and charts that are centred there; with J its derivatives of components F_i (of D Ld, or of forces) by
+// the ends,
 //   D2F_i[k, v] = J'_ik - (J [v]x + [v]x^T J)_ik/2 - F.(e_i x (e_k x v) + e_k x (e_i x v))/12                  (13.5)
 // on the balls of the same end. What is symmetric needs one direction, (mu, z_p) itself; forces need all.
 #pragma once
@@ -9,7 +10,8 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-// ends of the step of w, moved along (dx, dy) (nv, may be null), inputs along du; everything that forces need at its middle
+// ends of the step of w, moved along (dx, dy) (nv, may be null), inputs along du; everything that forces need at its
+// middle
 //
 // reads w.step, w.kin.reference; writes d.step, d.kin, d.balls but K
 inline void dual_step(Work<Dual>& d, const Work<double>& w, const StepOptions& o, double dt, const double* dx,
@@ -31,8 +33,8 @@ inline void dual_step(Work<Dual>& d, const Work<double>& w, const StepOptions& o
   poses(d, d.kin.q, d.kin.mid);
 }
 
-// rows and columns of the balls of a matrix J (nv x nv, dual) along (row, column) (nv each): out += (J' - (J [v]x + [v]x^T
-// J)/2) scale
+// rows and columns of the balls of a matrix J (nv x nv, dual) along (row, column) (nv each): out += (J' - (J [v]x +
+// [v]x^T J)/2) scale
 inline void recentred(const ModelData& M, const Dual* J, const double* row, const double* column, double scale,
                       double* out) {
   const int nv = M.nv;
@@ -174,8 +176,7 @@ inline void ball_forces_second(Work<double>& w, Work<Dual>& d, const StepOptions
       }
       for (int b = 0; b < nu; ++b) {
         Dual t = Dual(0.0);
-        for (int i = 0; i < nd; ++i)
-          t += f * (Dual(mu[i]) * d.lin.Fu[i * nu + b] + Dual(zp[i]) * d.lin.Gu[i * nu + b]);
+        for (int i = 0; i < nd; ++i) t += f * (Dual(mu[i]) * d.lin.Fu[i * nu + b] + Dual(zp[i]) * d.lin.Gu[i * nu + b]);
         w.lin.Huu[b * nu + a] = t.d * idt * idt;
       }
       continue;

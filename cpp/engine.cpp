@@ -931,8 +931,8 @@ static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x
   return ok ? StepOk : StepSingular;
 }
 
-// Second order of all parts for one costate z = (., zp, zl) with zq in the chart of the end, into H (nw, nw). After whole_step(): the costates
-// backwards, then H = sum M_i' H_i M_i forwards.
+// Second order of all parts for one costate z = (., zp, zl) with zq in the chart of the end, into H (nw, nw). After
+// whole_step(): the costates backwards, then H = sum M_i' H_i M_i forwards.
 static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u,
                             const double* zq, const double* z, double* H) {
   Work<double>& w = e->d;
@@ -971,8 +971,8 @@ static void keep_ball_rows(Engine* e, const double* Yq, const double* Yp) {
     for (int r = 0; r < 6; ++r, to += w.nw)
       if (b.v < M.nd) copy(to, (r < 3 ? Yq : Yp) + size_t(b.v + r % 3) * w.stride(), w.nw);
 }
-// Second derivatives (nw, nw) from the charts of the ends to momenta along body axes, in place (docs/kernels.md 13): what
-// Jr(y)^-T p' and Jr(x)^T p have of second order, and the first order of the latter. by_p (nd): gradient by p_k
+// Second derivatives (nw, nw) from the charts of the ends to momenta along body axes, in place (docs/kernels.md 13):
+// what Jr(y)^-T p' and Jr(x)^T p have of second order, and the first order of the latter. by_p (nd): gradient by p_k
 static void second_to_body(Engine* e, const double* p, const double* p2, const double* zp, const double* by_p,
                            double* H) {
   const Work<double>& w = e->d;
@@ -981,41 +981,41 @@ static void second_to_body(Engine* e, const double* p, const double* p2, const d
   auto symmetric = [](const V3<double>& a, const V3<double>& b, double f) {  // f (a b^T + b a^T - 2 a.b 1)
     return (outer(a, b) + outer(b, a) - identity3<double>() * (2 * dot(a, b))) * f;
   };
-  for (size_t i = 0; i < M.balls.size(); ++i) {
-    const int v = M.balls[i].v, at[2] = {v, M.nv + v};
+  for (size_t i = 0; i < M.balls.size(); ++i) {  // at the end
+    const int v = M.balls[i].v;
     if (v >= M.nd) continue;
-    const V3<double> before = three(p + v), z = three(zp + v), g = three(by_p + v);
-    const Mat3<double> yy = symmetric(z, three(p2 + v), 1.0 / 12), yp = cross_matrix(z) * 0.5;
+    const V3<double> z = three(zp + v);
+    const Mat3<double> yy = symmetric(z, three(p2 + v), 1.0 / 12), yp = cross_matrix(z) * 0.5, py = transposed(yp);
     const double* Y = e->ball_rows + i * 6 * nw;
     for (int k = 0; k < nw; ++k) {
-      V3<double> y = {Y[k], Y[nw + k], Y[2 * nw + k]}, d = {Y[3 * nw + k], Y[4 * nw + k], Y[5 * nw + k]};
-      const V3<double> a = yy * y + yp * d, b = transposed(yp) * y;
+      const V3<double> y = {Y[k], Y[nw + k], Y[2 * nw + k]}, d = {Y[3 * nw + k], Y[4 * nw + k], Y[5 * nw + k]};
+      const V3<double> a = yy * y + yp * d, b = py * y;
       for (int l = 0; l < nw; ++l)
         H[size_t(l) * nw + k] += a.x * Y[l] + a.y * Y[nw + l] + a.z * Y[2 * nw + l] + b.x * Y[3 * nw + l] +
                                  b.y * Y[4 * nw + l] + b.z * Y[5 * nw + l];
     }
-    // dp = dp_body - [p] x/2
+  }
+  for (const Ball& b : M.balls) {  // at the start: dp = dp_body - [p] x/2
+    if (b.v >= M.nd) continue;
+    const int at = b.v, pt = M.nv + b.v;
+    const V3<double> before = three(p + b.v), g = three(by_p + b.v);
     for (int k = 0; k < nw; ++k) {
       double* row = H + size_t(k) * nw;
-      put_three(row + at[0], three(row + at[0]) - cross(three(row + at[1]), before) * 0.5);
+      put_three(row + at, three(row + at) - cross(three(row + pt), before) * 0.5);
     }
     for (int k = 0; k < nw; ++k) {
-      double *x[3], *q[3];
-      for (int c = 0; c < 3; ++c) {
-        x[c] = H + size_t(at[0] + c) * nw + k;
-        q[c] = H + size_t(at[1] + c) * nw + k;
-      }
-      const V3<double> d = cross(V3<double>{*q[0], *q[1], *q[2]}, before) * 0.5;
-      *x[0] -= d.x;
-      *x[1] -= d.y;
-      *x[2] -= d.z;
+      auto entry = [&](int i) -> double& { return H[size_t(i) * nw + k]; };
+      const V3<double> d = cross(V3<double>{entry(pt), entry(pt + 1), entry(pt + 2)}, before) * 0.5;
+      entry(at) -= d.x;
+      entry(at + 1) -= d.y;
+      entry(at + 2) -= d.z;
     }
     const Mat3<double> xx = symmetric(g, before, 1.0 / 6), xp = cross_matrix(g) * -0.5;
     for (int r = 0; r < 3; ++r)
       for (int c = 0; c < 3; ++c) {
-        H[size_t(at[0] + r) * nw + at[0] + c] += xx(r, c);
-        H[size_t(at[0] + r) * nw + at[1] + c] += xp(r, c);
-        H[size_t(at[1] + r) * nw + at[0] + c] += xp(c, r);
+        H[size_t(at + r) * nw + at + c] += xx(r, c);
+        H[size_t(at + r) * nw + pt + c] += xp(r, c);
+        H[size_t(pt + r) * nw + at + c] += xp(c, r);
       }
   }
 }

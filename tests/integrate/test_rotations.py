@@ -239,3 +239,41 @@ def test_derivative_by_the_length_of_the_step(order):
     slope = (8 * (at(0.05 + h) - at(0.05 - h)) - (at(0.05 + 2 * h) - at(0.05 - 2 * h))) / (12 * h)
     got = np.r_[found["q"][:, -1], found["p"][:, -1]]
     assert np.abs(got - slope).max() < 1e-8 * (1 + np.abs(slope).max())
+
+
+@pytest.mark.parametrize("order", [2, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_second_derivatives(order, seed):
+    """z . f in the tangent spaces: along the ways that `retract` goes, and difference to the state after the step."""
+    m = mechanism(seed, floating=seed % 2 == 0, forces=seed % 4 > 1, constraint=seed > 2)
+    vi = da.MidpointVI(m, 0.05, order=order)
+    s, r = start(vi, seed), np.random.default_rng(seed)
+    x, u, z = np.r_[s.q, s.p], r.normal(size=m.nu), r.normal(size=vi.ndx)
+    xx, xu, uu = vi.second_order(x, u, 0, z)
+    H = np.block([[xx, xu], [xu.T, uu]])
+    assert np.abs(H - H.T).max() < 1e-13 * (1 + np.abs(H).max())
+    here = vi.f(x, u)
+
+    def f(d):
+        return z @ vi.difference(here, vi.f(vi.retract(x, d[: vi.ndx]), u + d[vi.ndx :]))
+
+    for _ in range(6):
+        a, b = r.normal(size=len(H)), r.normal(size=len(H))
+
+        def mixed(h, a=a, b=b):
+            return (f(h * (a + b)) - f(h * (a - b)) - f(h * (b - a)) + f(-h * (a + b))) / (4 * h * h)
+
+        wanted = (64 * mixed(5e-4) - 20 * mixed(1e-3) + mixed(2e-3)) / 45
+        assert a @ H @ b == pytest.approx(wanted, abs=3e-7, rel=3e-7)
+
+
+def test_second_derivatives_in_one_piece():
+    """The full tensors contracted with a costate are what is computed for that costate."""
+    m = mechanism(2)
+    vi = da.MidpointVI(m, 0.05)
+    s, r = start(vi, 2), np.random.default_rng(2)
+    x, u, z = np.r_[s.q, s.p], r.normal(size=m.nu), r.normal(size=vi.ndx)
+    xx, xu, uu = vi.second_order(x, u, 0, z)
+    full = da.System(vi, steps=1).second_order_full(x, u, 0)
+    H = np.block([[xx, xu], [xu.T, uu]])
+    assert np.abs(np.tensordot(z, full, 1) - H).max() < 1e-11 * (1 + np.abs(H).max())

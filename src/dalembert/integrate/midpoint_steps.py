@@ -313,13 +313,6 @@ class MidpointSteps(Steps):
         )
         return np.hstack([motion.q, motion.p, rate]), np.hstack([motion.u, motion.rho])
 
-    def _second_order_is_known(self) -> None:
-        places = self.one_step.model.configuration.places
-        if places:
-            raise ModelError(
-                f"ball '{places[0].name}': a step with balls has no second derivatives yet", culprit=places[0].name
-            )
-
     # ---- failures
 
     def _fail(self, status: int, error: float, k: int, x: Array, trajectory: Trajectory | None = None) -> NoReturn:
