@@ -141,6 +141,108 @@ def test_plots_show_curves_with_a_cursor(page: Any, tmp_path: Any) -> None:
     assert page.eval_on_selector_all(".plot", "all => all.map(x => x.dataset.title)")[-1] == "M"
 
 
+def test_any_quantity_can_be_plotted(page: Any, tmp_path: Any) -> None:
+    vi = da.MidpointVI(closed_chain(), dt=0.01)
+    q0 = da.satisfy_constraints(vi.model, [-0.62, 1.35, 0.1, -1.34, 0.04, 1.28, 0.93])
+    motion = vi.simulate(vi.state(q=q0), steps=100)
+    force = f"lam.{vi.model.constraints[0]}"
+    open_file(page, export_html(motion, tmp_path / "page.html", autoplay=False, variables=["J", "v.J", force, "G"]))
+    titles = page.eval_on_selector_all(".plot", "all => all.map(x => x.dataset.title)")
+    assert titles[2:] == ["J", "v.J", force, "G.x", "G.y", "G.z"]
+    for name in ("v.J", "G.z"):
+        np.testing.assert_allclose(page.evaluate("name => dalembert.curve(0, name)", name), motion[name], atol=1e-5)
+    np.testing.assert_allclose(page.evaluate("name => dalembert.curve(0, name)", force)[:-1], motion[force], rtol=1e-5)
+    page.select_option("#more", "v.H")
+    page.click(".plot:last-child header button")  # and away again
+    page.select_option("#more", "F.x")
+    assert page.evaluate("dalembert.chosen") == ["J", "v.J", force, "G.x", "G.y", "G.z", "F.x"]
+    assert page.troubles == []
+
+
+def test_a_lost_context_comes_back(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    page.wait_for_timeout(400)
+    before = colourful(page, "#view")
+    page.evaluate("window.lost = dalembert.gl.getExtension('WEBGL_lose_context'); lost.loseContext()")
+    wait_for(page, "!dalembert.gl")
+    assert "comes back" in page.inner_text("#trouble")
+    page.evaluate("dalembert.go(1.0); dalembert.go(0.0)")  # the page goes on without a picture
+    page.evaluate("lost.restoreContext()")
+    wait_for(page, "!!dalembert.gl")
+    page.wait_for_timeout(400)
+    np.testing.assert_array_equal(colourful(page, "#view"), before)
+    page.evaluate("dalembert.gl.getExtension('WEBGL_lose_context').loseContext()")  # and one that is never given back
+    wait_for(page, "!dalembert.gl")
+    wait_for(page, "!!dalembert.gl")
+    page.wait_for_timeout(400)
+    np.testing.assert_array_equal(colourful(page, "#view"), before)
+    assert page.troubles == []
+
+
+def test_names_do_not_lie_on_each_other(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    page.keyboard.press("n")
+    page.wait_for_timeout(400)
+    boxes = page.eval_on_selector_all(
+        "#names span",
+        "all => all.filter(x => x.style.visibility != 'hidden').map(x => x.getBoundingClientRect())"
+        ".map(r => [r.left, r.top, r.right, r.bottom])",
+    )
+    assert len(boxes) > 8
+    for i, (a, b, c, d) in enumerate(boxes):
+        for e, f, g, h in boxes[:i]:
+            assert c <= e + 1 or g <= a + 1 or d <= f + 1 or h <= b + 1
+
+
+def test_overlaid_runs_do_not_flicker(page: Any, tmp_path: Any) -> None:
+    """Where two runs coincide the later one covers the other entirely."""
+    run = swinging(closed_chain())
+    open_file(page, export_html([run, run], tmp_path / "page.html", autoplay=False))
+    page.wait_for_timeout(400)
+    image = colourful(page, "#gl")[110:]  # without the legend
+    blue, orange = image[..., 2] - image[..., 0], image[..., 0] - image[..., 2]
+    assert (orange > 80).sum() > 500
+    assert (blue > 60).sum() < 0.01 * (orange > 80).sum()
+
+
+def test_keys_and_their_list(page: Any, tmp_path: Any) -> None:
+    open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
+    for key, button in (("t", "trails"), ("a", "axes"), ("f", "follow"), ("l", "loop"), ("p", "plots")):
+        before = page.get_attribute(f"#{button}", "aria-pressed")
+        page.keyboard.press(key)
+        assert page.get_attribute(f"#{button}", "aria-pressed") != before
+    assert not page.is_visible("#side")
+    page.keyboard.press("?")
+    assert "one step" in page.inner_text("#help")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#help")
+    page.keyboard.press("+")
+    assert page.input_value("#speed") == "2"
+
+
+def test_outputs_of_a_notebook_share_the_few_contexts(page: Any, tmp_path: Any) -> None:
+    """Twenty pages one under the other, which is more than a browser has contexts: those in sight are drawn, offline."""
+    output = swinging(closed_chain())
+    frame = da.show(output)._repr_html_()
+    sheet = tmp_path / "notebook.html"
+    sheet.write_text("<!DOCTYPE html><body>" + 20 * frame)
+    page.context.set_offline(True)
+    page.goto(sheet.as_uri())
+    drawn = "f => f.contentWindow !== null"
+    assert page.eval_on_selector_all("iframe", f"all => all.filter({drawn}).length") == 20
+    for index in (0, 19, 0):
+        page.locator("iframe").nth(index).scroll_into_view_if_needed()
+        inside = page.locator("iframe").nth(index).element_handle().content_frame()
+        end = time.monotonic() + 20
+        while not inside.evaluate("!!(window.dalembert && dalembert.gl)"):
+            assert time.monotonic() < end
+            page.wait_for_timeout(100)
+        page.wait_for_timeout(500)
+        image = colourful(page, f"iframe >> nth={index}")
+        assert (image[..., 2] - image[..., 0] > 60).sum() > 300
+    assert page.troubles == []
+
+
 def test_several_trajectories_have_a_legend_that_hides_them(page: Any, tmp_path: Any) -> None:
     runs = [swinging(cart_pole(), phase=p) for p in (0.0, 1.5)]
     open_file(page, export_html(runs, tmp_path / "page.html", names=["reference", "closed loop"], autoplay=False))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite
 from ..integrate import OneStep, State, complete
-from ..text import Brief
+from ..text import Brief, grid, table
 
 
 def subtract(x0: Array, x1: Array) -> Array:
@@ -39,6 +39,17 @@ class Feedback(Brief):
     t: Array
     P: Array | None = None
     difference: Callable[[Array, Array], Array] = field(default=subtract, repr=False)
+
+    def _repr_html_(self) -> str:
+        facts = {"steps": self.steps, "inputs": self.U.shape[1], "states": self.K.shape[2]}
+        if np.isfinite(self.t).all():
+            facts["time (s)"] = f"{self.t[0]:g} ... {self.t[-1]:g}"
+        facts["largest gain"] = float(np.abs(self.K).max(initial=0.0))
+        head = "Feedback u = U_k - K_k difference(X_k, x)"
+        small = self.K.shape[1] * self.K.shape[2] <= 64
+        gains = [[f"K{i}", *map(float, row)] for i, row in enumerate(self.K[0])] if small else []
+        columns = ["first gains", *(f"x{i}" for i in range(self.K.shape[2]))]
+        return table(facts, head) + (grid(columns, gains) if gains else "")
 
     @classmethod
     def at_point(cls, x: State | ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None) -> Feedback:

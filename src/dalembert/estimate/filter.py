@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Array, all_finite, finite, weight
 from ..errors import SingularityError
 from ..integrate import OneStep, OneStepMap, complete
-from ..text import Brief
+from ..text import Brief, grid, table
 from .measurement import Measurement
 
 
@@ -47,6 +47,14 @@ class Filtered(Brief):
     distance: Array
     accepted: Any
     system: OneStepMap | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        system, used, measured = self.system, int(np.sum(self.accepted)), int((~np.isnan(self.distance)).sum())
+        names = system.dx_names if system is not None else tuple(f"x{i}" for i in range(self.covariance.shape[-1]))
+        first = [np.sqrt(np.diag(P)) for P in (self.covariance[0], self.covariance[-1])]
+        rows = [(name, float(a), float(b)) for name, a, b in zip(names, *first, strict=True)]
+        head = f"Filtered: {len(self.mean) - 1} steps, {used} of {measured} measurements used"
+        return table({}, head) + grid(["state", "sigma at the start", "sigma at the end"], rows)
 
 
 def covariance(value: ArrayLike, what: str, n: int, *, definite: bool, steps: int | None = None) -> Array:

@@ -190,6 +190,17 @@ class Trajectory:
             lines.append(f"  ... {m.nq - 12} more variables")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from ..viewing import result_html
+
+        facts: dict[str, object] = {}
+        if self.steps:
+            energy = self.energy()
+            facts["largest energy change (J)"] = float(np.abs(energy - energy[0]).max())
+            if self.model.nc:
+                facts["largest constraint violation"] = float(self.constraint_violation().max())
+        return result_html(repr(self).splitlines()[0], facts, self)
+
     # ---- what a user asks first
 
     def energy(self) -> Array:

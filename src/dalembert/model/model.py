@@ -304,6 +304,17 @@ class Model:
         lines += [f"  {e.label}" for e in self._elements]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from ..viewing import result_html
+
+        head, _, tree = repr(self).partition("\n")
+        return (
+            result_html(head, {}, self)
+            + f"<details><summary>tree and elements</summary><pre>{escape(tree)}</pre></details>"
+        )
+
     # ---- checks, each naming the culprit
 
     def _index_frames(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import ConvergenceError
 from ..files import read_npz, replacing
+from ..text import grid, table
 
 CONVERGED = "converged"
 
@@ -52,7 +53,7 @@ class Iteration:
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimization:
     """The result of `optimize`.
 
@@ -117,6 +118,22 @@ class Optimization:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"Optimization({self.status} after {self.iterations} iterations, cost {self.cost:.10g}, |Dg.d| {abs(self.slope):.3g}; "
+            f"X {self.X.shape}, U {self.U.shape}, gains {self.gains.shape})"
+        )
+
+    def _repr_html_(self) -> str:
+        last = self.history[-12:]
+        rows = [(r.index, r.method, f"{r.cost:.8g}", f"{r.slope:.3g}", f"{r.step:.3g}" if r.step else "") for r in last]
+        text = (
+            f"{self.status}: {self.reason}; cost {self.cost:.10g}, {self.iterations} iterations, {self.seconds:.3g} s"
+        )
+        story = grid(["iteration", "method", "cost", "Dg.d", "step"], rows)
+        motion = self.trajectory._repr_html_() if self.system.model is not None else ""
+        return table({}, text) + f"<details><summary>iterations</summary>{story}</details>" + motion
 
     # ---- figures
 

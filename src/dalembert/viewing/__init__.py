@@ -4,7 +4,7 @@ from .build import build_scene
 from .export import export_html
 from .figures import plot_constraints, plot_energy, plot_momentum, plot_trajectory, plot_variables, style
 from .film import export_gif, export_mp4, picture
-from .notebook import Page, show
+from .notebook import Page, result_html, show
 from .quantities import Pose
 from .scene import Scene, place
 from .viewer import Viewer, view
@@ -25,6 +25,7 @@ __all__ = [
     "plot_momentum",
     "plot_trajectory",
     "plot_variables",
+    "result_html",
     "show",
     "style",
     "view",

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import Array
 from ..files import replacing
 from ..model import Model
 from .build import build_scene
@@ -22,10 +23,11 @@ from .quantities import (
     Motion,
     Shown,
     check_names,
-    check_variables,
+    check_quantity,
     held_inputs,
     motions,
     quality,
+    quantity_unit,
     samples,
     variable_unit,
 )
@@ -48,7 +50,8 @@ def export_html(
     The page has a 3-D scene (drag to turn, shift-drag to move, wheel to zoom), play, pause, step, scrub and speed, and
     plots of energy, constraint violation and variables with a cursor in time. `trajectory` may be a Trajectory, a list
     of them (drawn over each other, called `names`), or a bare Model (then the page has sliders that pose it).
-    `variables` are plotted first (default: the first three). Long motions are thinned to `max_samples` configurations;
+    `variables` (any quantities that `trajectory[name]` takes) are plotted first (default: the first three variables and two inputs); the page
+    offers all others. Long motions are thinned to `max_samples` configurations;
     the energy and constraint curves keep all their peaks. `title` heads the page; `autoplay` starts the motion at once.
     Returns the path.
 
@@ -114,7 +117,7 @@ def _page(
         "cell": grid_cell(first.extent),
         "trail": 1.5,
         "thread": thread(first),
-        "chosen": check_variables(runs[0].model, variables, 3),
+        "chosen": _chosen(runs[0], variables),
         "autoplay": autoplay,
         "embedded": embedded,
         "keep": False,
@@ -145,10 +148,9 @@ def _run(
     tint = rgb(css)
     keep = samples(len(run.t), max_samples)
     shapes, links = [], []
-    grow = 1.0 + 0.006 * number  # where runs coincide the later one shows, without flicker
     for shape in scene.shapes:
         for solid, local in solids_of(shape):
-            pose = np.array(shape.pose) @ local @ np.diag([grow, grow, grow, 1.0])
+            pose = np.array(shape.pose) @ local
             shapes.append(
                 {
                     "solid": solids.setdefault(solid, len(solids)),
@@ -164,7 +166,7 @@ def _run(
             {
                 "solid": solids.setdefault(solid, len(solids)),
                 "frames": link.frames,
-                "radius": link.radius * grow,
+                "radius": link.radius,
                 "color": _numbers(tinted(link, tint, overlay)),
                 "alpha": 1.0,
                 "span": link.span,
@@ -201,9 +203,20 @@ def _run(
         "q": _pack(np.asarray(run.q)[keep], "<f4"),
         "u": _pack(held_inputs(run, keep), "<f4"),
         "nu": model.nu,
+        "v": _pack(_sampled(run, "v", keep), "<f4"),
+        "lam": _pack(_sampled(run, "lam", keep), "<f4"),
+        "inputs": [{"name": n, "unit": ""} for n in model.inputs],
+        "velocities": [{"name": n, "unit": quantity_unit(model, f"v.{n}")} for n in model.velocities],
+        "multipliers": [{"name": n, "unit": ""} for n in model.constraints],
         "variables": [{"name": v, "unit": variable_unit(model, v)} for v in model.variables],
         "series": series,
     }
+
+
+def _sampled(run: Motion, name: str, keep: NDArray[np.int64]) -> Array:
+    """Velocities or multipliers of a motion at the samples `keep`; nothing where it has none (a pose)."""
+    rows = np.asarray(getattr(run, name, ()), dtype=float)
+    return rows[np.minimum(keep, len(rows) - 1)] if rows.size else np.zeros(0)
 
 
 def _frames(model: Model) -> list[list[Any]]:
@@ -219,6 +232,19 @@ def _frames(model: Model) -> list[list[Any]]:
         value = f.value if variable < 0 else 0
         rows.append([entry.parent, int(f.transform[0] == "r"), "xyz".index(f.transform[1]), variable, value, f.pitch])
     return rows
+
+
+def _chosen(run: Motion, variables: Sequence[str] | None) -> list[str]:
+    """What is plotted first: as given, or the first variables and inputs."""
+    if variables is None:
+        return [*run.model.variables[:3], *run.model.inputs[:2]] if len(run.t) > 1 else []
+    names = [variables] if isinstance(variables, str) else list(variables)
+    out: list[str] = []
+    for name in names:
+        check_quantity(run, name)
+        is_frame = name in run.model.frame_names and name not in run.model.variables
+        out += [f"{name}.{axis}" for axis in "xyz"] if is_frame else [name]
+    return out
 
 
 def arrow_scales(scenes: Sequence[Scene], runs: Sequence[Motion]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from ..files import replacing
+from ..text import table
 from .export import page_of
 from .quantities import Shown
 
@@ -81,6 +82,20 @@ def show(
         runs, names=names, title=title, variables=variables, max_samples=max_samples, autoplay=autoplay, embedded=True
     )
     return Page(text, found, int(height))
+
+
+MAX_KILOBYTES = 4000  # of a page that nobody asked for
+
+
+def result_html(head: str, facts: Mapping[str, object], shown: Shown) -> str:
+    """What a notebook shows of a model or a motion: a line, a table of facts, the page that plays it."""
+    try:
+        page = show(shown)
+    except ModuleNotFoundError as missing:  # a mesh needs a package: say which, and show the rest
+        return table(facts, head) + f"<p>{escape(str(missing))}</p>"
+    if len(page.text) > 1000 * MAX_KILOBYTES:
+        return table(facts, head) + f"<p>The page has {len(page.text) / 1e6:.0f} MB: .show() shows it.</p>"
+    return table(facts, head) + page._repr_html_()
 
 
 def frame_of(page: str, title: str, height: int) -> str:
