@@ -12,9 +12,10 @@ const double* path(const OptArray& Rho, size_t count, size_t steps, size_t nqk, 
   return sized(Rho, count * steps * (*by_part ? o.parts->count : 1) * nqk, "kinematic");
 }
 
-// ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored
+// ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored. With adapt, `rho_rows` prescribed
+// values per step, at equal times
 nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
-                   const OptArray& Rho, int every, const nb::object& progress) {
+                   const OptArray& Rho, int every, const nb::object& progress, double adapt, int rho_rows) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
@@ -22,17 +23,25 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   sized(q0, z.nq, "q");
   sized(p0, z.nd, "p");
   size_t rows = steps / every;
-  double *Q, *P, *L, *I;
+  double *Q, *P, *L, *I, *C;
   nb::object aq = make_array({rows + 1, z.nq}, &Q), ap = make_array({rows + 1, z.nd}, &P),
-             al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I);
+             al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I), ac = make_array({rows, kChecks}, &C);
   std::memcpy(Q, q0.data(), z.nq * sizeof(double));
   std::memcpy(P, p0.data(), z.nd * sizeof(double));
   std::vector<int> its(rows + 1);
   Rollout r{steps, dt.data(), sized(U, size_t(steps) * z.nu, "u"), nullptr, Q, P, L, its.data(), every};
-  r.Rho = path(Rho, 1, steps, z.nqk, o, &r.rho_by_part);
+  r.checks = C;
+  r.adapt = adapt;
+  if (adapt > 0) {
+    if (rho_rows < 1) throw nb::value_error("rho_rows must be positive");
+    r.rho_rows = rho_rows;
+    r.Rho = sized(Rho, size_t(steps) * rho_rows * z.nqk, "kinematic");
+  } else {
+    r.Rho = path(Rho, 1, steps, z.nqk, o, &r.rho_by_part);
+  }
   RolloutStatus st;
   bool stop = false;
-  int done = 0, block = 64;
+  int done = 0, block = adapt > 0 ? 1 : 64;
   {
     Lease s(core);
     while (done < steps && !stop && st.status == 0) {
@@ -51,7 +60,30 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
     }
   }
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
-  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop);
+  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac);
+}
+
+// how good the steps of a motion are that is there already: (N, kChecks), and the number of steps that could be
+// solved again
+nb::tuple checks(Core& core, const Options& o, const Array& Q, const Array& P, const Array& dt, const OptArray& U,
+                 const OptArray& Rho) {
+  Sizes z(core.model());
+  const size_t steps = dt.size();
+  double* C;
+  nb::object ac = make_array({steps, kChecks}, &C);
+  Rollout r{int(steps), dt.data(), sized(U, steps * z.nu, "u"), nullptr, nullptr, nullptr, nullptr, nullptr};
+  r.Q = const_cast<double*>(sized(Q, (steps + 1) * z.nq, "q"));  // only read: the motion is given
+  r.P = const_cast<double*>(sized(P, (steps + 1) * z.nd, "p"));
+  r.Rho = path(Rho, 1, steps, z.nqk, o, &r.rho_by_part);
+  r.checks = C;
+  r.given = true;
+  RolloutStatus st;
+  {
+    Lease s(core);
+    nb::gil_scoped_release nogil;
+    st = core.table().rollout(s, o, r, 0, int(steps), false);
+  }
+  return nb::make_tuple(ac, st.steps);
 }
 
 // many rollouts: (count, nq), (count, nd), U (count or 1, steps, nu), Rho (...)
@@ -67,9 +99,11 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
   const double *u = sized(U, (shared_u ? 1 : count) * steps * z.nu, "u"),
                *rho = path(Rho, shared_rho ? 1 : count, steps, z.nqk, o, &by_part);
   size_t rows = keep ? steps + 1 : 1, rho_rows = size_t(steps) * (by_part ? o.parts->count : 1);
-  double *Q, *P, *L;
+  const size_t check_rows = keep ? steps : steps > 0;
+  double *Q, *P, *L, *C;
   nb::object aq = make_array({count, rows, z.nq}, &Q), ap = make_array({count, rows, z.nd}, &P),
-             al = make_array({count, keep ? size_t(steps) : 0, z.nc}, &L);
+             al = make_array({count, keep ? size_t(steps) : 0, z.nc}, &L),
+             ac = make_array({count, check_rows, kChecks}, &C);
   std::vector<RolloutStatus> status(count);
   volatile bool stop = false;
   const KernelTable& k = core.table();
@@ -94,6 +128,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
                      nullptr,
                      keep ? 1 : 0,
                      by_part};
+      r[n].checks = C + c * check_rows * kChecks;
     }
     RolloutStatus* st = &status[size_t(g) * width];
     if (lanes) {
@@ -109,7 +144,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
     done.append(st.steps);
     codes.append(st.status);
   }
-  return nb::make_tuple(aq, ap, al, done, codes, bool(stop));
+  return nb::make_tuple(aq, ap, al, done, codes, bool(stop), ac);
 }
 
 // closed loop around a reference: u_k = Uref - K (x - Xref)
@@ -159,7 +194,10 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
 
 void bind_rollouts(nb::class_<Core>& c) {
   c.def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
-        nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none())
+        nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none(), nb::arg("adapt") = 0.0,
+        nb::arg("rho_rows") = 1)
+      .def("checks", &checks, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
+           nb::arg("kinematic").none())
       .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
            nb::arg("kinematic").none(), nb::arg("shared_u"), nb::arg("shared_rho"), nb::arg("threads"),
            nb::arg("lanes"), nb::arg("keep"))

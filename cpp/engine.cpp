@@ -3,6 +3,7 @@
 #include "dynamics.hpp"
 #include "ekf.hpp"
 #include "kernels.hpp"
+#include "quality.hpp"
 #include "riccati.hpp"
 
 namespace dalembert {
@@ -15,8 +16,16 @@ struct Engine {
   History<double> history;
   History<Lanes> lane_history;
   Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
-  int spent[8] = {};          // iterations of each lane in a step
-  double* buffer = nullptr;   // two states and inputs
+  Quality<double> quality;    // of the motion that rollout() follows
+  Quality<Lanes> lane_quality;
+  Checks checks[8];   // of each lane since its last stored state
+  int spent[8] = {};  // iterations of each lane in a step
+  // steps that adapt: what a step begins with
+  History<double> kept_history;
+  Quality<double> kept_quality;
+  double *kept_p, *kept_lam;
+  double share = 0;          // of the step before that its last part had
+  double* buffer = nullptr;  // two states and inputs
   // composed steps: what their parts leave, derivatives by the whole step (composition.hpp)
   PartStates parts;
   PartTangent tangent;
@@ -79,8 +88,10 @@ static void drop(Scratch* s) {
 
 // nullptr where there is not enough memory
 static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
-  void* room = std::calloc(1, sizeof(Engine));
+  // holds vectors of lanes, so it must lie as they do
+  void* room = std::aligned_alloc(64, (sizeof(Engine) + 63) / 64 * 64);
   if (!room) return nullptr;
+  std::memset(room, 0, sizeof(Engine));
   Engine* e = new (room) Engine;
   Scratch* s = reinterpret_cast<Scratch*>(e);
   if (!e->d.init(M, linearization)) {
@@ -92,6 +103,11 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
   e->block = carve([&](auto take) {
     take(e->buffer, 2 * (nx + nq + nU) + nc);
     for (double*& q : e->history.q) take(q, nqd);
+    for (double*& q : e->kept_history.q) take(q, nqd);
+    e->quality.layout(M, take);
+    e->kept_quality.layout(M, take);
+    take(e->kept_p, nd);
+    take(e->kept_lam, nc);
     take(e->parts.q, (all + 1) * nq);
     take(e->parts.p, (all + 1) * nd);
     take(e->parts.lam, all * nc);
@@ -135,6 +151,7 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     e->lane_block = carve([&](auto take) {
       take(e->lane_rho, nq - nqd);
       for (Lanes*& q : e->lane_history.q) take(q, nqd);
+      e->lane_quality.layout(M, take);
     });
   if (!e->lane_block) {
     drop(s);
@@ -518,21 +535,125 @@ static void prescribed(const ModelData& M, const Rollout& r, const Parts& parts,
   else on_line(M, parts, i, from, to - M.nqd, y);
 }
 
+// One part, of length h, from w.step.x with the prescribed values in w.step.y, to the end; then w begins the next one.
+// guess: where the step leads (nq), nullptr to extrapolate. Returns the status.
+static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int part, double h, const double* guess,
+                        int* total, double* error) {
+  Work<double>& w = e->d;
+  const int nqd = w.M->nqd;
+  set_reference(w, w.step.x);
+  int iterations = 0, status = StepNotConverged;
+  if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
+    copy(w.step.y, w.step.x, nqd);
+    if (stopped_step(w, o, h, &iterations, error)) status = StepOk;
+  }
+  if (status != StepOk) {
+    if (guess) copy(w.step.y, guess, nqd);
+    else e->history.guess(w.step.y, nqd, h);
+    normalize_balls(*w.M, w.step.y, 0, w.M->nd);
+    status = step(w, o.without_stop(), h, &iterations, error);
+  }
+  *total += iterations;
+  if (status != StepOk) return status;
+  e->quality.take_middle(w, h);
+  e->quality.add_part(w, o, parts, part, h);
+  e->history.push(w.step.y, nqd, h);
+  advance(w);
+  return StepOk;
+}
+
+// prescribed coordinates of y (nq) at the share t of step k, from those of `from` (nq) at its start: straight lines
+// between the values at equal times
+static void prescribed_at(const ModelData& M, const Rollout& r, int k, double t, const double* from, double* y) {
+  const int nqk = M.nq - M.nqd;
+  if (!r.Rho) {
+    copy(y + M.nqd, from + M.nqd, nqk);
+    return;
+  }
+  const double at = t * r.rho_rows;
+  int i = int(at);
+  if (i >= r.rho_rows) i = r.rho_rows - 1;
+  const double *rows = r.Rho + size_t(k) * r.rho_rows * nqk, *a = i ? rows + size_t(i - 1) * nqk - M.nqd : from;
+  between(M, a, rows + size_t(i) * nqk - M.nqd, at - i, y, M.nd, M.nv);
+}
+
+constexpr int kMostHalvings = 12;
+
+// Step k in 2, 4, 8, ... equal parts: the first division whose jumps inside of the step are below r.adapt, and whose
+// errors are small; the last one is taken as it is. A division that fails is followed by the next. On success w begins
+// the next step, and the checks of the step are added to `checks`.
+static int adaptive_step(Engine* e, const StepOptions& o, const Parts& parts, const Rollout& r, int k, const double* q0,
+                         Checks& checks, double* share, int* total, double* error) {
+  Work<double>& w = e->d;
+  const ModelData& M = *w.M;
+  const int nqd = M.nqd;
+  copy(e->kept_p, w.step.p, M.nd);
+  copy(e->kept_lam, w.con.lam, M.nc);
+  e->kept_quality.copy_from(M, e->quality);
+  auto copy_history = [&](History<double>& to, const History<double>& from) {
+    for (int i = 0; i < History<double>::kMost; ++i) {
+      copy(to.q[i], from.q[i], nqd);
+      to.step[i] = from.step[i];
+    }
+    to.count = from.count;
+  };
+  copy_history(e->kept_history, e->history);
+  int status = StepOk;
+  for (int j = 1; j <= kMostHalvings; ++j) {
+    const int n = 1 << j;
+    if (j > 1) {
+      copy(w.step.x, q0, M.nq);
+      copy(w.step.p, e->kept_p, M.nd);
+      e->quality.copy_from(M, e->kept_quality);
+      copy_history(e->history, e->kept_history);
+      set_reference(w, w.step.x);
+      start_constraints(w);
+    }
+    for (int c = 0; c < M.nc; ++c) w.con.lam[c] = e->kept_lam[c] * (*share > 0 ? 1 / (n * *share) : 0);
+    Checks found;
+    bool good = true;
+    status = StepOk;
+    for (int i = 0; i < n && status == StepOk && good; ++i) {
+      for (int part = 0; part < parts.count && status == StepOk; ++part) {
+        prescribed_at(M, r, k, (i + parts.end[part + 1]) / n, q0, w.step.y);
+        status = rollout_part(e, o, parts, part, r.dt[k] / n * parts.length[part], nullptr, total, error);
+      }
+      if (status != StepOk) break;
+      const Verdict<double> v = e->quality.end_step(M, o, parts);
+      // between steps of different lengths the balance moves without an error
+      const double jump = i ? v.jump : 0;
+      found.add(jump, v.error, v.balance, v.variable);
+      good = jump < r.adapt && v.error < kErrorLimit;
+      if (j == kMostHalvings) good = true;
+    }
+    if (status != StepOk || !good) continue;
+    *share = 1.0 / n;
+    for (const double count = checks.count; checks.count < count + n;)
+      checks.add(found.jump, found.error, found.balance, found.variable);
+    return StepOk;
+  }
+  return status;
+}
+
 static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, int from, int to, bool resume) {
   Engine* e = engine(s);
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
-  const StepOptions o = options(opt), usual = o.without_stop();
+  const StepOptions o = options(opt);
   const Parts& parts = *opt.parts;
   RolloutStatus out;
   const int nq = M.nq, nqd = M.nqd, nd = M.nd, nk = M.nk, nc = M.nc;
   double *q0 = e->buffer + nq + nd + nk, *moved = w.step.moved;  // configuration at the start of the step
+  Checks& checks = e->checks[0];
   if (!resume) {
     copy(w.step.x, r.Q, nq);
     copy(w.step.p, r.P, nd);
     for (int c = 0; c < nc; ++c) w.con.lam[c] = 0;
     e->history.count = 0;
     e->history.push(w.step.x, nqd, 0);
+    e->quality.start();
+    checks = Checks{};
+    e->share = 0;
     set_reference(w, w.step.x);
     start_constraints(w);
   }
@@ -542,42 +663,47 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     if (U) copy(w.step.u, U + size_t(k) * M.nu, M.nu);
     else
       for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
-    copy(q0, w.step.x, nq);
-    int total = 0;
-    for (int part = 0; part < parts.count; ++part) {
-      const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
+    if (r.given && k > 0) {
+      copy(w.step.x, r.Q + size_t(k) * nq, nq);
+      copy(w.step.p, r.P + size_t(k) * nd, nd);
       set_reference(w, w.step.x);
-      prescribed(M, r, parts, k, part, Rho, q0, w.step.y);
-      int iterations = 0, status = StepNotConverged;
-      double error = 0;
-      if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
-        copy(w.step.y, w.step.x, nqd);
-        if (stopped_step(w, o, h, &iterations, &error)) status = StepOk;
+      start_constraints(w);
+    }
+    copy(q0, w.step.x, nq);
+    int total = 0, status = StepOk;
+    double error = 0;
+    if (r.adapt > 0) {
+      status = adaptive_step(e, o, parts, r, k, q0, checks, &e->share, &total, &error);
+    } else {
+      for (int part = 0; part < parts.count && status == StepOk; ++part) {
+        const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
+        prescribed(M, r, parts, k, part, Rho, q0, w.step.y);
+        const double* guess = r.given && parts.count == 1 ? r.Q + size_t(k + 1) * nq : nullptr;
+        status = rollout_part(e, o, parts, part, h, guess, &total, &error);
       }
-      if (status != StepOk) {
-        e->history.guess(w.step.y, nqd, h);
-        normalize_balls(M, w.step.y, 0, nd);
-        status = step(w, usual, h, &iterations, &error);
+      if (status == StepOk) {
+        const Verdict<double> v = e->quality.end_step(M, o, parts);
+        checks.add(v.jump, v.error, v.balance, v.variable);
       }
-      if (status != StepOk) {
-        out.steps = k;
-        out.status = status;
-        out.error = error;
-        return out;
-      }
-      total += iterations;
-      e->history.push(w.step.y, nqd, h);
-      advance(w);
+    }
+    if (status != StepOk) {
+      out.steps = k;
+      out.status = status;
+      out.error = error;
+      return out;
     }
     const int row = stored_row(r, k + 1);
     if (row >= 0) {
-      copy(r.Q + size_t(row) * nq, w.step.x, nq);
-      copy(r.P + size_t(row) * nd, w.step.p, nd);
+      if (!r.given) {
+        copy(r.Q + size_t(row) * nq, w.step.x, nq);
+        copy(r.P + size_t(row) * nd, w.step.p, nd);
+      }
+      const double last = parts.length[parts.count - 1] * (r.adapt > 0 ? e->share : 1);
       if (r.Lam && row > 0)
-        for (int c = 0; c < nc; ++c)
-          r.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c]
-                                                             : w.con.lam[c] / parts.length[parts.count - 1];
+        for (int c = 0; c < nc; ++c) r.Lam[size_t(row - 1) * nc + c] = last == 1 ? w.con.lam[c] : w.con.lam[c] / last;
       if (r.iterations) r.iterations[row > 0 ? row - 1 : 0] = total;
+      if (r.checks) checks.store(r.checks + size_t(row > 0 ? row - 1 : 0) * kChecks);
+      if (r.every > 0) checks = Checks{};
     }
     if (r.Vrho) {
       difference(M, q0, w.step.x, moved, nd, M.nv);
@@ -636,6 +762,8 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
   for (int c = 0; c < nc; ++c) w.con.lam[c] = Lanes(0.0);
   history.count = 0;
   history.push(w.step.x, nqd, 0);
+  e->lane_quality.start();
+  for (Checks& c : e->checks) c = Checks{};
   set_reference(w, w.step.x);
   start_constraints(w);
   for (int k = from; k < to && !*stop; ++k) {
@@ -663,6 +791,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       int iterations = 0;
       Lanes error;
       IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
+      e->lane_quality.take_middle(w, h);
       for (int l = 0; l < count; ++l) {
         if (dead[l]) continue;
         bool far = false;  // a doubtful root: the scalar step decides
@@ -681,6 +810,9 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
             status[l].steps = k;
             status[l].status = st;
             status[l].error = err;
+          } else {
+            e->quality.take_middle(e->d, h);
+            e->lane_quality.take_lane(M, l, e->quality.now);
           }
         }
         e->spent[l] += its;
@@ -691,13 +823,17 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
           for (int i = 0; i < nq; ++i) w.step.y[i].v[l] = w.step.x[i].v[l];
           for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
         }
+      e->lane_quality.add_part(w, o, parts, part, h);
       history.push(w.step.y, nqd, h);
       advance(w);
     }
+    const Verdict<Lanes> found = e->lane_quality.end_step(M, o, parts);
     for (int l = 0; l < count; ++l) {
       const Rollout& a = r[l];
       if (!alive[l] || dead[l]) continue;  // what a failed rollout has stored ends with its last whole step
       status[l].steps = k + 1;
+      Checks& checks = e->checks[l];
+      checks.add(found.jump.v[l], found.error.v[l], found.balance.v[l], found.variable.v[l]);
       const int row = stored_row(a, k + 1);
       if (row < 0) continue;
       for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.step.x[i].v[l];
@@ -707,6 +843,8 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
           a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c].v[l]
                                                              : w.con.lam[c].v[l] / parts.length[parts.count - 1];
       if (a.iterations) a.iterations[row > 0 ? row - 1 : 0] = e->spent[l];
+      if (a.checks) checks.store(a.checks + size_t(row > 0 ? row - 1 : 0) * kChecks);
+      if (a.every > 0) checks = Checks{};
     }
   }
 }

@@ -6,13 +6,14 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-// L_q -= V_q for all potentials (besides uniform gravity)
+// L_q -= V_q for all potentials (besides uniform gravity), and their sum
 //
-// reads kin.mid, q; writes first.Lq; scratch: local
+// reads kin.mid, q; writes first.Lq, first.potential; scratch: local
 template <class T> void subtract_potentials(Work<T>& w, const T* q) {
   const ModelData& M = *w.M;
+  w.first.potential = T(0.0);
   for (const Element& e : M.potentials) {
-    potential(w, e, q, w.kin.mid, 1, (const T*)nullptr);
+    w.first.potential += potential(w, e, q, w.kin.mid, 1, (const T*)nullptr);
     const int* lv = M.local_v.data() + e.vars;
     for (int i = 0; i < e.n; ++i) w.first.Lq[lv[i]] -= w.local.gradient[i];
   }

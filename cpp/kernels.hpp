@@ -43,7 +43,16 @@ struct Rollout {  // one simulation; null pointers for what is absent
   // feedback: u_k = Uref_k - K_k (x_k - Xref_k); U, Rho are then outputs
   const double *K = nullptr, *Xref = nullptr, *Uref = nullptr;  // (steps, nU, nX), (steps+1, nX), (steps, nU)
   double *Uout = nullptr, *Rhoout = nullptr, *Vrho = nullptr;   // outputs; Vrho (steps+1, nk) in/out row 0
+  // how good the steps are (quality.hpp): (rows, kChecks) jump, error, balance, component that changes most, number of
+  // (sub)steps
+  double* checks = nullptr;
+  bool given = false;  // Q, P hold the motion already: each step from its own row, for the checks alone
+  // above 0: 2, 4, 8, ... equal parts of each step, the first whose jumps are below `adapt`; prescribed coordinates on
+  // straight lines between rho_rows values per step
+  double adapt = 0;
+  int rho_rows = 1;
 };
+constexpr int kChecks = 5;
 
 struct KernelTable {
   const char* name;

@@ -103,6 +103,9 @@ from .direct import (
     final_momentum as final_momentum,
 )
 from .errors import (
+    AccuracyError as AccuracyError,
+)
+from .errors import (
     AccuracyWarning as AccuracyWarning,
 )
 from .errors import (

@@ -84,5 +84,38 @@ class SingularityError(ConvergenceError):
         super().__init__(message, **facts)
 
 
-class AccuracyWarning(UserWarning):
-    """A result may be far from the truth: steps that are too long, a plan that is not a motion; the message says how far."""
+class _StepFacts(Exception):
+    """Where the steps of a motion are not accurate."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        time: float | None = None,
+        step: int | None = None,
+        first: int | None = None,
+        count: int = 0,
+        jump: float | None = None,
+        error: float | None = None,
+        variable: str = "",
+        dt: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.time, self.step, self.first, self.count = time, step, first, count
+        self.jump, self.error, self.variable, self.dt = jump, error, variable, dt
+
+
+class AccuracyWarning(_StepFacts, UserWarning):
+    """A result may be far from the truth: steps that are too long, a plan that is not a motion; the message says how far.
+
+    Of steps (see `Trajectory.quality`) the attributes tell `step` and `time` of the worst one, `first` the first bad one, `count` how many;
+    its `jump` of energy and `error` (relative), the `variable` that changes most, and a `dt` to try.
+    """
+
+
+class AccuracyError(_StepFacts, DalembertError, RuntimeError):
+    """Steps are not accurate, and `simulate(..., accuracy="raise")`: attributes as of `AccuracyWarning`, and the motion as `trajectory`."""
+
+    def __init__(self, message: str, *, trajectory: object = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.trajectory: Any = trajectory

@@ -53,10 +53,12 @@ def replacing(path: str | PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def read_npz(path: str | PathLike[str], what: str, *names: str) -> dict[str, NDArray[Any]]:
+def read_npz(
+    path: str | PathLike[str], what: str, *names: str, optional: tuple[str, ...] = ()
+) -> dict[str, NDArray[Any]]:
     """The named arrays of an .npz file; whatever is wrong with it is a ValueError: "<path> is not <what> (<reason>)".
 
-    Nothing in the file is executed (no pickles), and an archive that unpacks to more than 8 GB is refused.
+    Those in `optional` may be missing. Nothing in the file is executed (no pickles), and an archive that unpacks to more than 8 GB is refused.
 
     >>> import tempfile, numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +78,8 @@ def read_npz(path: str | PathLike[str], what: str, *names: str) -> dict[str, NDA
             if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED:
                 raise ValueError(f"it unpacks to more than {MAX_UNPACKED // 10**9} GB")
         with np.load(path, allow_pickle=False) as data:
-            return {name: data[name] for name in names}
+            there = (name for name in optional if name in data)
+            return {name: data[name] for name in (*names, *there)}
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
     except (ValueError, LookupError, OSError, EOFError, TypeError, AttributeError, RuntimeError, MemoryError) as error:

@@ -348,6 +348,7 @@ def test_monitors_and_plot():
     assert done
     assert abs(slope) < 1e-6
     assert abs(value - optimizer.calc_cost(X, U)) < 1e-12
+    plt.close("all")  # it draws into the current axes
     ax = optimizer.descent_plot(*dsys.build_trajectory(), method="newton", points=5)
     assert len(ax.lines) == 4
     plt.close("all")

@@ -69,7 +69,8 @@ def replay(plan: Plan, substeps: int = 8) -> Trajectory:
     """
     vi = _finer(plan, substeps)
     start = vi.state(q=plan.q[0], p=plan.p[0])
-    return vi.simulate(start, steps=len(plan.u) * substeps, u=_held(plan, substeps), kinematic=_lines(plan, substeps))
+    u, rho = _held(plan, substeps), _lines(plan, substeps)
+    return vi.simulate(start, steps=len(plan.u) * substeps, u=u, kinematic=rho, accuracy="ignore")
 
 
 def measure(plan: Plan, substeps: int = 8) -> tuple[float, float]:
@@ -97,7 +98,7 @@ def measure(plan: Plan, substeps: int = 8) -> tuple[float, float]:
         for n in range(len(plan.u)):
             part = slice(n * substeps, (n + 1) * substeps)
             start = vi.state(q=plan.q[n], p=plan.p[n])
-            ends[n] = vi.simulate(start, steps=substeps, u=u[part], kinematic=rho[part]).v[-1]
+            ends[n] = vi.simulate(start, steps=substeps, u=u[part], kinematic=rho[part], accuracy="ignore").v[-1]
     except ConvergenceError:
         return error, np.inf
     return error, float(_size(model, plan.q[1:], ends - v[1:]).sum()) / fastest

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import floats, matrix
 from ..progress import progress as shown
 from .midpoint import MidpointVI, refuse_order
+from .quality import check_accuracy, say_of_batch
 from .trajectory import State, Trajectory
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Rollouts:
     """Results of `rollouts`: `q` (count, N+1, nq), `p` (count, N+1, nd), `lam` (count, N, nc), `completed` (count,) steps done.
 
     A rollout that stopped early has NaN after its last state. With keep=False only the last state of each is there (axis 1 has
-    length 1). `batch[i]` is one Trajectory.
+    length 1). `batch[i]` is one Trajectory. `checks` (count, N, 5), or (count, 1, 5) of all steps together, is what the core found about
+    the accuracy of the steps (see `Trajectory.quality`).
     """
 
     vi: MidpointVI
@@ -38,6 +40,7 @@ class Rollouts:
     rho: Array | None
     completed: NDArray[np.int64]
     interrupted: bool = False
+    checks: Array | None = None
 
     def __len__(self) -> int:
         return len(self.q)
@@ -66,6 +69,7 @@ class Rollouts:
             self.lam[i, :n],
             np.zeros(n, dtype=np.int64),
             scheme=self.vi.scheme,
+            checks=None if self.checks is None else self.checks[i, :n],
         )
 
     def __repr__(self) -> str:
@@ -83,13 +87,15 @@ def rollouts(
     threads: int | None = None,
     lanes: bool = True,
     keep: bool = True,
+    accuracy: str = "warn",
     order: None = None,
 ) -> Rollouts:
     """Simulate `steps` steps from many starting states `starts` (with as many input sequences) in the core.
 
     `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores.
     `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
-    does not stop the others: see `completed`. `keep=False` stores only the last states. `order` belongs to the integrator: here it is an error.
+    does not stop the others: see `completed`. `keep=False` stores only the last states. `accuracy`: "warn", "raise" or "ignore" when steps are not
+    accurate, as in `MidpointVI.simulate`; the message is about the worst rollout. `order` belongs to the integrator: here it is an error.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
@@ -99,6 +105,7 @@ def rollouts(
     (3, 101, 1)
     """
     refuse_order(order)
+    check_accuracy(accuracy)
     model = vi.model
     if not len(starts):
         raise ValueError("no starting states")
@@ -118,7 +125,7 @@ def rollouts(
 
     us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")
     crew = threads if threads is not None else (os.cpu_count() or 1)
-    q, p, lam, done, _, stop = vi._core.rollouts(
+    q, p, lam, done, _, stop, checks = vi._core.rollouts(
         vi.options,
         q0,
         p0,
@@ -138,7 +145,11 @@ def rollouts(
             q[i, 0], p[i, 0] = q0[i], p0[i]
         if keep:
             q[i, k + 1 :], p[i, k + 1 :], lam[i, k:] = np.nan, np.nan, np.nan
-    return Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop))
+    for i in np.flatnonzero(completed < n):
+        checks[i, int(completed[i]) if keep else 1 :] = np.nan
+    batch = Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop), checks)
+    say_of_batch(checks, accuracy, model=model, t=t, order=vi.order, dt=float(dt.min(initial=np.inf)), batch=batch)
+    return batch
 
 
 def ensemble(

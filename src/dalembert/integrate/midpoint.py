@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time as clock
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, NoReturn
@@ -36,12 +37,14 @@ from .composition import composition, straight
 from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
 from .midpoint_steps import MidpointSteps
 from .onestep import OneStepMap, Tangent
+from .quality import check_accuracy, say
 from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
 LOG = logging.getLogger("dalembert.integrate")
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
+ADAPT_PIECES = 32  # of a prescribed motion between two output times
 
 
 class MidpointVI(OneStepMap):
@@ -308,12 +311,23 @@ class MidpointVI(OneStepMap):
         `way` (s, nk) gives these after every part of the step, if they do not follow straight lines."""
         if way is None or len(self.parts) == 1:
             return self._core.step(self.options, h, q, p, u, y, lam)  # type: ignore[no-any-return]
-        qs, ps, lams, its, _, status, error, halted = self._core.simulate(
+        qs, ps, lams, its, _, status, error, halted, _ = self._core.simulate(
             self.options, q, p, np.array([h]), u[None], way, 1
         )
         if halted:
             raise KeyboardInterrupt
         return qs[-1], ps[-1], lams[-1], int(its[-1]), status, error
+
+    def _adaptive(
+        self, h: float, q: Array, p: Array, u: Array, way: Array, adapt: float
+    ) -> tuple[Array, Array, Array, int, int, float, Array]:
+        """One step of length h in as many substeps as `adapt` asks for, and its checks (5,)."""
+        qs, ps, lams, its, _, status, error, halted, checks = self._core.simulate(
+            self.options, q, p, np.array([h]), u[None], way, 1, adapt=adapt, rho_rows=len(way)
+        )
+        if halted:
+            raise KeyboardInterrupt
+        return qs[-1], ps[-1], lams[-1], int(its[-1]), status, error, checks[0]
 
     def _checked(self, state: State) -> tuple[Array, Array]:
         if not isinstance(state, State):
@@ -333,6 +347,8 @@ class MidpointVI(OneStepMap):
         kinematic: Any = None,
         every: int = 1,
         progress: bool = False,
+        accuracy: str = "warn",
+        adapt: float | None = None,
         order: None = None,
     ) -> Trajectory:
         """Simulate `steps` steps (or for `time` seconds) from a state.
@@ -345,6 +361,10 @@ class MidpointVI(OneStepMap):
         `every` stores only each n-th state; `progress` shows a bar in a terminal or a notebook. `order` belongs to the integrator: here it
         is an error.
         Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
+        `accuracy`: "warn" (an AccuracyWarning when a step is no longer accurate, see `Trajectory.quality`), "raise" (AccuracyError) or "ignore".
+        `adapt`: between two output times 2, 4, 8, ... (up to 4096) equal substeps, the first number of them at which energy does not jump by
+        more than this share of what moves (1e-3 is a good start; see `quality`). Inputs are held and prescribed values follow straight lines
+        between output times; a function rho(t) is followed in 32 pieces.
 
         >>> import dalembert as da
         >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.05)
@@ -360,16 +380,20 @@ class MidpointVI(OneStepMap):
         n = len(dt)
         if whole(every, "every") < 1 or n % every:
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
-        every = int(every)
+        every, accuracy, tolerance = int(every), check_accuracy(accuracy), _adapt(adapt)
         t = self._times(start.t, dt)
         if callable(u) and _takes_state(u):
-            return self._with_policy(start, dt, t, u, kinematic, every)
+            motion = self._with_policy(start, dt, t, u, kinematic, every, tolerance)
+            self._say(motion, accuracy, dt, adapt)
+            return motion
         inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
-        path = _path(self._prescribed(kinematic, q, n), t, self.parts, model.nk)
-        run = partial(self._core.simulate, self.options, q, p, dt, inputs, path, every)
+        path = _path(self._prescribed(kinematic, q, n), t, self._fractions(tolerance), model.nk)
+        rows = 1 if path is None else path.shape[1]
+        run = partial(self._core.simulate, self.options, q, p, dt, inputs, path, every, adapt=tolerance, rho_rows=rows)
         begun = clock.perf_counter()
         with shown("simulate", n, wanted=progress) as tell:
-            qs, ps, lam, its, done, status, error, stop = run() if tell is None else run(lambda k: tell(k, ""))
+            found = run() if tell is None else run(progress=lambda k: tell(k, ""))
+        qs, ps, lam, its, done, status, error, stop, checks = found
         rows = done // every
         if LOG.isEnabledFor(logging.DEBUG):
             seconds, per_step = clock.perf_counter() - begun, its[:rows].mean() if rows else 0.0
@@ -386,15 +410,33 @@ class MidpointVI(OneStepMap):
             lam[:rows],
             its[:rows].astype(np.int64),
             bool(stop),
-            self._thinned(every),
+            None if adapt is not None else self._thinned(every),
+            checks[:rows],
         )
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
+        self._say(traj, accuracy, dt, adapt)
         return traj
 
     def _prescribed(self, kinematic: Any, q: Array, steps: int) -> Any:
         """Kinematic values without names; those that are not named stay as in q."""
         return _unnamed(kinematic, self.model.kinematic, q[self.model.nqd :], steps, "kinematic")
+
+    def _say(self, motion: Trajectory, accuracy: str, dt: Array, adapt: float | None) -> None:
+        if len(dt):
+            say(motion, accuracy, order=self.order, dt=float(dt.min()), adapt=adapt)
+
+    def _fractions(self, adapt: float) -> Array:
+        """Lengths of the pieces of a step between which prescribed values are asked for."""
+        return np.full(ADAPT_PIECES, 1 / ADAPT_PIECES) if adapt else self.parts
+
+    def check(self, motion: Trajectory) -> tuple[Array, int]:
+        """The checks (N, 5) of the steps of a motion (see `Trajectory.quality`), and how many of its steps this integrator could solve."""
+        if not motion.steps:
+            return np.zeros((0, 5)), 0
+        arrays = (np.ascontiguousarray(x) for x in (motion.q, motion.p, motion.dt, motion.u, motion.rho))
+        found, done = self._core.checks(self.options, *arrays)
+        return found, done
 
     def _thinned(self, every: int) -> Scheme | None:
         """The scheme of a motion of which each n-th state is kept: without dt its steps could not be told from whole ones."""
@@ -425,12 +467,15 @@ class MidpointVI(OneStepMap):
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
         return np.full(whole(steps, "steps"), self.dt)
 
-    def _with_policy(self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int) -> Trajectory:
+    def _with_policy(
+        self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int, adapt: float
+    ) -> Trajectory:
         """The policy is called once per step; everything else is one call of the core."""
         model, n, nd = self.model, len(dt), self.model.nd
         if every != 1:
             raise ValueError("every= is for rollouts with input arrays, not for policies")
-        path = _path(self._prescribed(kinematic, start.q, n), t, self.parts, model.nk)
+        path = _path(self._prescribed(kinematic, start.q, n), t, self._fractions(adapt), model.nk)
+        checks = np.zeros((n, 5))
         q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
         u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
         q[0], p[0] = start.q, start.p
@@ -438,9 +483,13 @@ class MidpointVI(OneStepMap):
         state, k, stop = start, 0, False
 
         def so_far(k: int) -> Trajectory:
-            return Trajectory(
+            motion = Trajectory(
                 model, t[: k + 1], q[: k + 1], p[: k + 1], u[:k], rho[:k], lam[:k], its[:k], stop, self.scheme
             )
+            if adapt:
+                return replace(motion, scheme=None, checks=checks[:k])
+            found, done = self.check(motion)
+            return replace(motion, checks=found) if done == k else motion
 
         try:
             for k in range(n):
@@ -456,9 +505,14 @@ class MidpointVI(OneStepMap):
                     rho[k] = q[k, model.nqd :]
                 y = q[k].copy() if k == 0 else space.integrate(q[k], space.difference(q[k - 1], q[k]))
                 y[model.nqd :] = rho[k]
-                q[k + 1], p[k + 1], lam[k], its[k], status, error = self._solve(
-                    dt[k], q[k], p[k], u[k], y, state.lam, way
-                )
+                if adapt:
+                    q[k + 1], p[k + 1], lam[k], its[k], status, error, checks[k] = self._adaptive(
+                        dt[k], q[k], p[k], u[k], rho[k : k + 1] if way is None else way, adapt
+                    )
+                else:
+                    q[k + 1], p[k + 1], lam[k], its[k], status, error = self._solve(
+                        dt[k], q[k], p[k], u[k], y, state.lam, way
+                    )
                 if status:
                     self._fail(status, error, k, float(t[k]), state, so_far(k))
                 rate = model.difference(q[k], q[k + 1])[nd:] / dt[k]
@@ -729,6 +783,16 @@ class MidpointVI(OneStepMap):
         return worst
 
 
+def _adapt(adapt: float | None) -> float:
+    """The tolerance of steps that adapt, 0 for even ones."""
+    if adapt is None:
+        return 0.0
+    tolerance = floats(adapt, "adapt")
+    if np.ndim(adapt) or not 0 < tolerance.item() < 1:
+        raise ValueError(f"adapt must be between 0 and 1 (1e-3, say), not {adapt}")
+    return tolerance.item()
+
+
 def refuse_order(order: object) -> None:
     """Say where the order belongs."""
     if order is not None:
@@ -764,7 +828,7 @@ def _path(kinematic: Any, t: Array, parts: Array, width: int) -> Array | None:
     """Prescribed values (N, s, nk) between the times t (N+1,): after every part of a step from a function, else (s = 1) at its end."""
     n, stages = len(t) - 1, len(parts)
     if callable(kinematic) and stages > 1:
-        times = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
+        times: Array = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
         times[:, -1] = t[1:]
         rows = _series(kinematic, times.ravel(), n * stages, width, "kinematic")
         return None if rows is None else rows.reshape(n, stages, width)

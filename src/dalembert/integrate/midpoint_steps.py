@@ -69,7 +69,7 @@ class MidpointSteps(Steps):
     def simulate(self, x0: Array, U: Array) -> Array:
         """X (N+1, nx) from x0 under the inputs U (N, nu)."""
         vi, m = self.one_step, self.one_step.model
-        q, p, _, _, done, status, error, stop = vi._core.simulate(
+        q, p, _, _, done, status, error, stop, _ = vi._core.simulate(
             vi.options,
             x0[: m.nq],
             x0[m.nq : m.nq + m.nd],
@@ -101,7 +101,7 @@ class MidpointSteps(Steps):
         if len(X) < 32:
             return np.stack([self.f(x, u, k) for x in X])
         vi, m = self.one_step, self.one_step.model
-        q, p, _, done, _, stop = vi._core.rollouts(
+        q, p, _, done, _, stop, _ = vi._core.rollouts(
             vi.options,
             np.ascontiguousarray(X[:, : m.nq]),
             np.ascontiguousarray(X[:, m.nq : m.nq + m.nd]),
@@ -123,7 +123,7 @@ class MidpointSteps(Steps):
     def rollouts(self, X0: Array, U: Array, threads: int | None = None) -> tuple[Array, Array]:
         """Motions (count, N+1, nx) from many states, on threads and SIMD lanes; NaN after a step that fails; steps done (count,)."""
         vi, m = self.one_step, self.one_step.model
-        q, p, _, done, _, stop = vi._core.rollouts(
+        q, p, _, done, _, stop, _ = vi._core.rollouts(
             vi.options,
             np.ascontiguousarray(X0[:, : m.nq]),
             np.ascontiguousarray(X0[:, m.nq : m.nq + m.nd]),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from ..arrays import finite, floats, nearest
 from ..files import read_npz, replacing
 from ..model import Model
 from .scheme import Scheme
+
+if TYPE_CHECKING:
+    from .quality import Quality
 
 Array = NDArray[np.float64]
 
@@ -69,6 +72,7 @@ class Trajectory:
     ("lam.Distance(a, b)", (N,)); a frame's name gives its positions in the world (N+1, 3), "bob.x" one of them. `quantities` lists these names.
     Slices give shorter trajectories; `len` counts instants.
     `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
+    `checks` (N, 5) is what the core found about the accuracy of each step (None: not recorded); `quality()` tells.
     """
 
     model: Model
@@ -81,6 +85,7 @@ class Trajectory:
     iterations: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     interrupted: bool = False
     scheme: Scheme | None = None
+    checks: Array | None = None
 
     @property
     def steps(self) -> int:
@@ -135,6 +140,7 @@ class Trajectory:
                 rho=self.rho[steps],
                 lam=self.lam[steps],
                 iterations=self.iterations[steps],
+                checks=None if self.checks is None else self.checks[steps],
             )
         k = range(len(self.t))[key]
         lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
@@ -214,11 +220,28 @@ class Trajectory:
         """Energy at the midpoint of every step with the step's velocity (N,): what the papers plot."""
         from ..mechanics import core
 
+        t, u = core(self.model).energy(*map(np.ascontiguousarray, self.middles()))
+        return t + u  # type: ignore[no-any-return]
+
+    def middles(self) -> tuple[Array, Array]:
+        """Configurations (N, nq) at the midpoints of the steps, and velocities (N, nv) of the steps."""
         alpha = 0.5 if self.scheme is None else self.scheme.alpha
         way = self._ways()
-        q, v = self.model.integrate(self.q[:-1], alpha * way), way / self.dt[:, None]
-        t, u = core(self.model).energy(np.ascontiguousarray(q), np.ascontiguousarray(v))
-        return t + u  # type: ignore[no-any-return]
+        return self.model.integrate(self.q[:-1], alpha * way), way / self.dt[:, None]
+
+    def quality(self) -> Quality:
+        """How good the steps are: largest and typical jump of energy and local error with time and variable, energy minus work, violation of the
+        constraints. See `Quality`.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.01)
+        >>> found = vi.simulate(vi.state(q=[1.0, 0.5]), time=1.0).quality()
+        >>> found.good, bool(found.jump < 1e-4)
+        (True, True)
+        """
+        from .quality import quality
+
+        return quality(self)
 
     def momentum(self) -> Array:
         """Spatial momentum (angular about the world origin; linear) at every instant, (N+1, 6)."""
@@ -352,6 +375,8 @@ class Trajectory:
         from ..formats import dumps
 
         arrays = {k: getattr(self, k) for k in _ARRAYS}
+        if self.checks is not None:
+            arrays["checks"] = self.checks
         scheme = None if self.scheme is None else asdict(self.scheme)
         meta = json.dumps({"scheme": scheme, "interrupted": self.interrupted})
         with replacing(path) as partial, partial.open("wb") as file:
@@ -365,12 +390,19 @@ class Trajectory:
             return _load_csv(path, model)
         from ..formats import loads
 
-        data = read_npz(path, "a trajectory of dalembert", "model", "meta", *_ARRAYS)
+        data = read_npz(path, "a trajectory of dalembert", "model", "meta", *_ARRAYS, optional=("checks",))
         try:
             found = loads(str(data["model"]), "json") if model is None else model
             arrays = _checked(found, {name: data[name] for name in _ARRAYS})
+            checks = data.get("checks")
+            if checks is not None:
+                checks = finite(checks, "checks", (len(arrays["t"]) - 1, 5))
+                if not ((checks[:, 3] >= 0) & (checks[:, 3] < found.nv)).all():
+                    raise ValueError("checks: no such variable")
             meta = json.loads(str(data["meta"]))
-            return Trajectory(found, **arrays, interrupted=bool(meta["interrupted"]), scheme=_scheme(meta))
+            return Trajectory(
+                found, **arrays, interrupted=bool(meta["interrupted"]), scheme=_scheme(meta), checks=checks
+            )
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise ValueError(f"{path} is not a trajectory of dalembert ({error})") from None
 
