@@ -182,8 +182,11 @@ def main(argv: list[str] | None = None) -> None:
                         [15 / 3e-4],
                         "^",
                         color="0.5",
+                        label=f"{name}: more",
                     )
-            p["d"].set(xlabel="segments", ylabel="steps", title="15 s with accumulated error 0.1", xticks=counts)
+            p["d"].set(
+                xlabel="segments", ylabel="steps", title="15 s with accumulated error 0.1", xticks=counts, ylim=(8, 3e6)
+            )
             p["d"].legend(fontsize=8)
         else:
             p["d"].set_axis_off()
