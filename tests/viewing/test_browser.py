@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
+from view_samples import cart_pole, closed_chain, everything, pendulum, swinging, tumbling
 
 import dalembert as da
 from dalembert.viewing import export_html, view
@@ -79,6 +79,26 @@ def test_scrub_step_and_keys(page: Any, tmp_path: Any) -> None:
     assert page.evaluate("dalembert.time") == pytest.approx(2.18)
     page.keyboard.press("End")
     assert page.evaluate("dalembert.time") == pytest.approx(4.0)
+
+
+def test_the_page_turns_balls(page: Any, tmp_path: Any) -> None:
+    motion = tumbling()
+    model = motion.model
+    open_file(page, export_html(motion, tmp_path / "page.html", autoplay=False))
+    for k in (50, 137):
+        page.evaluate(f"dalembert.go({motion.t[k]})")
+        got = np.array(page.evaluate("dalembert.poses(0)")).reshape(-1, 3, 4)
+        np.testing.assert_allclose(got, da.poses(model, motion.q[k])[:, :3], atol=1e-5)
+    page.evaluate(f"dalembert.go({(motion.t[50] + motion.t[51]) / 2})")  # between samples: still a rotation
+    got = np.array(page.evaluate("dalembert.poses(0)")).reshape(-1, 3, 4)
+    half = model.integrate(motion.q[50], model.difference(motion.q[50], motion.q[51]) / 2)
+    np.testing.assert_allclose(got, da.poses(model, half)[:, :3], atol=1e-5)
+    open_file(page, export_html(model, tmp_path / "pose.html"))  # sliders: a rotation vector
+    for axis, value in zip("xyz", (0.5, -1.0, 2.0), strict=True):
+        page.locator(f'input[aria-label="base.r{axis}"]').fill(str(value))
+    got = np.array(page.evaluate("dalembert.poses(0)")).reshape(-1, 3, 4)
+    expected = da.poses(model, model.configuration.point({"base": [0.5, -1.0, 2.0]}))
+    np.testing.assert_allclose(got, expected[:, :3], atol=1e-5)
 
 
 def test_the_page_computes_the_same_poses(page: Any, tmp_path: Any) -> None:

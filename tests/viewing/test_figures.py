@@ -6,7 +6,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from view_samples import cart_pole, closed_chain, everything, pendulum, swinging
+from view_samples import cart_pole, closed_chain, everything, pendulum, swinging, tumbling
 
 import dalembert as da
 from dalembert.errors import ModelError
@@ -121,3 +121,17 @@ def test_wrong_requests_are_named() -> None:
         plot_variables(swinging(pendulum()), variables=["thet"])
     with pytest.raises(ValueError, match="nothing to plot"):
         plot_constraints(swinging(pendulum()))
+
+
+def test_balls_are_plotted_as_rotation_vectors() -> None:
+    motion = tumbling()
+    figure = plot_trajectory(motion, "base.ry", "base.wy", "p.tail.wx")
+    assert labels(figure) == ["base.ry (rad)", "base.wy (rad/s)", "p.tail.wx (kg m²/s)"]
+    shown = figure.axes[0].get_lines()[0].get_ydata()
+    np.testing.assert_array_equal(shown, motion["base.ry"])
+    assert shown.max() > np.pi  # goes on where the turn passes pi
+    model = motion.model
+    turn = da.rotation.exponential(model.configuration.read(motion.q)[:, 3:6])
+    box = da.poses(model, motion.q)[:, model.frame_index("box"), :3, :3]
+    np.testing.assert_allclose(da.rotation.matrix(turn), box, atol=1e-12)
+    assert labels(plot_trajectory(motion, show=["variables", "p"]))[:2] == ["lengths (m)", "angles (rad)"]

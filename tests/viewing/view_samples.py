@@ -136,3 +136,12 @@ def swinging(model: Model, seconds: float = 4.0, steps: int = 200, phase: float 
     q = 0.6 * np.sin(2.0 * t[:, None] + 0.7 * k + phase)
     u = np.sin(3.0 * t[:-1, None] + np.arange(model.nu))
     return Motion(model, t, q, u)
+
+
+def tumbling() -> da.Trajectory:
+    """A floating box that turns over, with a link on a ball joint."""
+    tail = da.tz(-0.4, da.ball("tail", da.tz(-0.5, name="tip", mass=0.2), name="hinge"))
+    body = da.floating("base", tail, name="box", mass=1.0, inertia=(0.05, 0.06, 0.1))
+    vi = da.MidpointVI(da.Model([body], [da.Gravity((0, 0, -1.0))], name="tumbling"), 0.01)
+    start = vi.state(q={"base": [0.1, 0.2, 0.3], "base.z": 1.0}, v={"base": [0.5, 8.0, 0.1], "base.vx": 0.2})
+    return vi.simulate(start, steps=200)

@@ -213,7 +213,7 @@ class MidpointVI(OneStepMap):
                 momentum = self._with_half_impulse(x, w, momentum, vector(u, model.inputs, "u"))
         if u is not None and (p is not None or q0 is not None):
             raise ValueError("u belongs to a state from q and v: p holds all impulses, and so do two configurations")
-        rate = np.zeros(model.nkv) if v is None else vector(v, model.velocities, "v")[model.nd :]
+        rate = np.zeros(model.nkv) if v is None else model.configuration.tangent(v)[model.nd :]
         return State(float(t), x, momentum, np.zeros(model.nc), rate, model)
 
     def _with_half_impulse(self, q: Array, v: Array, p: Array, u: Array) -> Array:

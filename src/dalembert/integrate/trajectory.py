@@ -162,6 +162,8 @@ class Trajectory:
             return getattr(self, kind)[:, columns.index(rest)]  # type: ignore[no-any-return]
         if name in model.velocities:  # of a joint with other coordinates than velocities
             return self.v[:, model.velocities.index(name)]
+        if name in model.configuration.readings:  # a component of a ball's rotation vector
+            return model.configuration.read(self.q)[:, model.configuration.readings.index(name)]
         frame, _, axis = (name, "", "") if name in model.frame_names else name.rpartition(".")
         if frame in model.frame_names and axis in ("", "x", "y", "z"):
             from ..mechanics import positions
@@ -178,7 +180,7 @@ class Trajectory:
         m = self.model
         axes = (f"{frame}.{axis}" for frame in m.frame_names[1:] for axis in "xyz")
         speeds = (*(f"v.{n}" for n in m.velocities), *(f"p.{n}" for n in m.velocities[: m.nd]))
-        names = (*m.variables, *m.inputs, *speeds, *(f"lam.{n}" for n in m.constraints), *m.frame_names[1:], *axes)
+        names = (*m.variables, *m.configuration.readings, *m.inputs, *speeds, *(f"lam.{n}" for n in m.constraints), *m.frame_names[1:], *axes)
         return tuple(dict.fromkeys(names))
 
     def __repr__(self) -> str:

@@ -276,3 +276,41 @@ class Configuration:
     def random(self, generator: np.random.Generator) -> Array:
         """A configuration (nq,) drawn at random: hinges anywhere, sliders within a metre."""
         return np.concatenate([np.zeros(0), *(kind.random(generator) for _, kind in self.joints)])
+
+    @cached_property
+    def readings(self) -> tuple[str, ...]:
+        """Names (nv,) of what `read` gives: coordinates that are numbers by their names, a ball b as b.rx, b.ry, b.rz."""
+        names = list(self.velocities)
+        for q, v in zip(*self.numbers, strict=True):
+            names[v] = self.coordinates[q]
+        for place in self.places:
+            names[place.v] = [f"{place.name}.r{axis}" for axis in "xyz"]
+        return tuple(names)
+
+    def read(self, q: Array) -> Array:
+        """Configurations for reading and plotting: (N, nv) of q (N, nq), a ball as its rotation vector (rad), which does not jump from one
+        row to the next where the turn passes pi.
+
+        >>> b = Configuration([("b", KINDS["ball"])])
+        >>> turns = b.integrate(b.neutral(), np.outer(np.linspace(0.0, 5.0, 6), [0.0, 0.0, 1.0]))
+        >>> b.readings[2], b.read(turns)[:, 2].round(6).tolist()
+        ('b.rz', [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+        """
+        if self.flat:
+            return q
+        out = self.difference(self.neutral(), q)
+        for place in self.places:
+            out[:, place.v] = _without_jumps(out[:, place.v])
+        return out
+
+
+def _without_jumps(r: Array) -> Array:
+    """Rotation vectors (N, 3) with whole turns added about their axes, each nearest to the one before."""
+    angle = np.linalg.norm(r, axis=-1)
+    axis = r / np.where(angle > 0, angle, 1.0)[:, None]
+    turns = np.zeros(len(r))
+    last = r[0] if len(r) else None
+    for k in range(1, len(r)):
+        turns[k] = np.round((axis[k] @ last - angle[k]) / (2 * pi))
+        last = r[k] + 2 * pi * turns[k] * axis[k]
+    return r + 2 * pi * turns[:, None] * axis

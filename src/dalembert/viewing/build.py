@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ..mechanics import poses as poses_of
 from ..model import Frame, Model, Visual
 from ..model.drawing import Down, Part
+from ..model.frames import TURN
 from .geometry import IDENTITY, Array, align_z, pose_of, triple
 from .meshes import load_mesh
 from .parts import pictured
@@ -20,7 +21,7 @@ from .solids import solids_of, triangles
 
 
 def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
-    """What to draw for a model. `q` (nq,) or (N, nq): configurations that must fit into the picture (default zeros).
+    """What to draw for a model. `q` (nq,) or (N, nq): configurations that must fit into the picture (default: the neutral one).
 
     Bodies with `Visual`s show those; all others get spheres or inertia boxes for masses, rods along the tree and pins
     at the joints. Springs, dampers, strings, planes and wrenches come from the elements.
@@ -30,7 +31,7 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
     >>> sorted({s.role for s in scene.shapes}), [link.kind for link in scene.links]
     (['joint', 'mass'], ['rod'])
     """
-    table = np.zeros((1, model.nq)) if q is None else np.atleast_2d(np.asarray(q, dtype=float))
+    table = model.neutral()[None] if q is None else np.atleast_2d(np.asarray(q, dtype=float))
     if not np.isfinite(table).all():
         raise ValueError("q contains NaN or infinity")
     table = table[np.unique(np.linspace(0, len(table) - 1, 120).round().astype(int))]
@@ -143,7 +144,11 @@ class _Tree:
 
     @staticmethod
     def _is_hinge(entries: Any, run: list[int]) -> bool:
-        return all(entries[i].frame.transform[0] == "r" for i in run)
+        return all(_turns(entries[i].frame) for i in run)
+
+
+def _turns(frame: Frame) -> bool:
+    return frame.transform == TURN or frame.transform[0] == "r"
 
 
 def _has_offset(frame: Frame) -> bool:
@@ -235,6 +240,8 @@ def _plane_of_motion(model: Model, poses: Array) -> Array | None:
     slides: list[Array] = []
     for e in model.frame_entries[1:]:
         if e.frame is not None and e.frame.variable is not None:
+            if e.frame.transform == TURN:
+                return None
             axis = poses[0, e.index, :3, "xyz".index(e.frame.transform[1])]
             (turns if e.frame.transform[0] == "r" else slides).append(axis)
             if e.frame.pitch:
@@ -284,14 +291,14 @@ def _joint(
         return [], []
     grounded = parent_body == 0
     kinds = [f.transform for f in frames]
-    axis = np.eye(3)["xyz".index(kinds[0][1])]
     big = 1.25 if grounded else 1.0
-    if all(k[0] == "r" for k in kinds):
-        if len(run) == 1:
-            size = (0.0145 * girth * big, 0.046 * girth * big)
-            return [Shape("cylinder", last.index, size, pose_of(align_z(axis), (0, 0, 0)), DARK, "joint")], []
+    if all(map(_turns, frames)) and (len(run) > 1 or kinds[0] == TURN):
         return [Shape("sphere", last.index, (0.018 * girth * big,), color=DARK, role="joint")], []
     if len(run) == 1:
+        axis = np.eye(3)["xyz".index(kinds[0][1])]
+        if kinds[0][0] == "r":
+            size = (0.0145 * girth * big, 0.046 * girth * big)
+            return [Shape("cylinder", last.index, size, pose_of(align_z(axis), (0, 0, 0)), DARK, "joint")], []
         if not grounded:
             return [], [Link("rod", (first.parent, last.index), 0.006 * girth, STEEL)]
         values = q.T[model.index(frames[0].variable or "")]

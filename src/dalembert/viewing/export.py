@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Array
 from ..files import replacing
 from ..model import Model
+from ..model.frames import TURN
 from .build import build_scene
 from .quantities import (
     Motion,
@@ -201,6 +202,8 @@ def _run(
         "masses": [e.index for e in model.frame_entries[1:] if e.frame is not None and e.frame.mass > 0],
         "t": _pack(np.asarray(run.t)[keep], "<f8"),
         "q": _pack(np.asarray(run.q)[keep], "<f4"),
+        "y": None if model.configuration.flat else _pack(model.configuration.read(np.asarray(run.q))[keep], "<f4"),
+        "nq": model.nq,
         "u": _pack(held_inputs(run, keep), "<f4"),
         "nu": model.nu,
         "v": _pack(_sampled(run, "v", keep), "<f4"),
@@ -208,7 +211,7 @@ def _run(
         "inputs": [{"name": n, "unit": ""} for n in model.inputs],
         "velocities": [{"name": n, "unit": quantity_unit(model, f"v.{n}")} for n in model.velocities],
         "multipliers": [{"name": n, "unit": ""} for n in model.constraints],
-        "variables": [{"name": v, "unit": variable_unit(model, v)} for v in model.variables],
+        "variables": _variables(model),
         "series": series,
     }
 
@@ -219,14 +222,29 @@ def _sampled(run: Motion, name: str, keep: NDArray[np.int64]) -> Array:
     return rows[np.minimum(keep, len(rows) - 1)] if rows.size else np.zeros(0)
 
 
+def _variables(model: Model) -> list[dict[str, Any]]:
+    """What the page plots and poses: name, unit, place in q, and for a ball's rotation vector which of its axes, else -1."""
+    names = model.configuration.readings
+    rows = [{"name": name, "unit": variable_unit(model, name), "q": 0, "axis": -1} for name in names]
+    for q, v in zip(*model.configuration.numbers, strict=True):
+        rows[v]["q"] = int(q)
+    for place in model.configuration.places:
+        for axis, row in enumerate(rows[place.v]):
+            row.update(q=place.q.start, axis=axis)
+    return rows
+
+
 def _frames(model: Model) -> list[list[Any]]:
-    """The tree for the page's own kinematics: parent, 0 shift / 1 turn / 2 fixed, axis, variable, value, pitch."""
+    """The tree for the page's own kinematics: parent, 0 shift / 1 turn / 2 fixed / 3 ball, axis, place in q, value, pitch."""
     rows: list[list[Any]] = [[-1, 2, 0, -1, _numbers(np.eye(4)[:3].ravel()), 0]]
     for entry in model.frame_entries[1:]:
         f = entry.frame
         assert f is not None
         if f.transform == "se3":
             rows.append([entry.parent, 2, 0, -1, _numbers(np.array(f.value)[:3].ravel()), 0])
+            continue
+        if f.transform == TURN:
+            rows.append([entry.parent, 3, 0, model.index(f.coordinates[0]), 0, 0])
             continue
         variable = -1 if f.variable is None else model.index(f.variable)
         value = f.value if variable < 0 else 0
@@ -237,7 +255,7 @@ def _frames(model: Model) -> list[list[Any]]:
 def _chosen(run: Motion, variables: Sequence[str] | None) -> list[str]:
     """What is plotted first: as given, or the first variables and inputs."""
     if variables is None:
-        return [*run.model.variables[:3], *run.model.inputs[:2]] if len(run.t) > 1 else []
+        return [*run.model.configuration.readings[:3], *run.model.inputs[:2]] if len(run.t) > 1 else []
     names = [variables] if isinstance(variables, str) else list(variables)
     out: list[str] = []
     for name in names:

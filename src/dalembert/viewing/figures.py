@@ -24,6 +24,7 @@ from .quantities import (
     motions,
     quantity_of,
     quantity_unit,
+    reading,
     thin,
     variable_unit,
     violation,
@@ -119,7 +120,7 @@ def plot_trajectory(
     words = [x for x in others if isinstance(x, str)]
     if words:  # plot("theta", "energy")
         model = runs[0].model
-        named = [w for w in words if w in model.variables]
+        named = [w for w in words if w in model.variables or w in model.configuration.readings]
         variables = [*named, *(variables or ())] or None
         parts = [w for w in words if w not in named]
         show = [*(["variables"] if named else []), *parts, *(show or ())]
@@ -251,7 +252,8 @@ def _variable_panels(runs: Sequence[Motion], names: Sequence[str], variables: Se
 
         def single(ax: Axes, variable: str) -> None:
             def value(run: Motion) -> Array | None:
-                return run.q[:, run.model.index(variable)] if variable in run.model.variables else None
+                known = variable in run.model.configuration.readings or variable in run.model.variables
+                return reading(run, variable) if known else None
 
             _each_run(ax, runs, names, value)
             ax.set_ylabel(f"{variable} ({variable_unit(model, variable)})")
@@ -262,9 +264,10 @@ def _variable_panels(runs: Sequence[Motion], names: Sequence[str], variables: Se
         for v in variables:
             if variable_unit(model, v) == unit:
                 dashed = "--" if v in model.kinematic else "-"
-                _line(ax, runs[0].t, runs[0].q[:, model.index(v)], label=v, linestyle=dashed)
+                _line(ax, runs[0].t, reading(runs[0], v), label=v, linestyle=dashed)
         alone = [v for v in variables if variable_unit(model, v) == unit]
-        ax.set_ylabel(f"{alone[0]} ({unit})" if len(alone) == 1 else "angles (rad)" if unit == "rad" else "lengths (m)")
+        what = {"rad": "angles (rad)", "m": "lengths (m)", "": "quaternions"}[unit]
+        ax.set_ylabel(f"{alone[0]} ({unit})" if len(alone) == 1 and unit else what)
         _legend(ax)
 
     units = list(dict.fromkeys(variable_unit(model, v) for v in variables))
@@ -310,15 +313,16 @@ def _spatial_panels(runs: Sequence[Motion], names: Sequence[str]) -> list[Panel]
 
 def _momentum_panels(runs: Sequence[Motion], names: Sequence[str], variables: Sequence[str]) -> list[Panel]:
     model = runs[0].model
-    chosen = [v for v in variables if v in model.dynamic]
+    place = {v: i for i, v in enumerate(model.configuration.readings[: model.nd])}
+    chosen = [v for v in variables if v in place]
     meaning = {"rad": "kg m²/s", "m": "kg m/s"}
 
     def draw(ax: Axes, unit: str) -> None:
         for v in (v for v in chosen if variable_unit(model, v) == unit):
             for i, (run, name) in enumerate(zip(runs, names, strict=True)):
-                p = run.p[:, model.index(v)]
+                p, label = run.p[:, place[v]], model.velocities[place[v]]
                 color = {"color": PALETTE[i % len(PALETTE)]} if len(runs) > 1 else {}
-                _line(ax, run.t, p, label=f"{v}, {name}" if len(runs) > 1 else v, **color)
+                _line(ax, run.t, p, label=f"{label}, {name}" if len(runs) > 1 else label, **color)
         ax.set_ylabel(f"p ({meaning[unit]})")
         _legend(ax)
 

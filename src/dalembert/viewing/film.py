@@ -23,7 +23,7 @@ from .build import build_scene
 from .export import arrow_scales, grid_cell, thread
 from .geometry import between
 from .meshes import simplified
-from .quantities import Array, Motion, Shown, check_names, held_inputs, motions, quality
+from .quantities import Array, Motion, Shown, check_names, held_inputs, motions, on_the_way, quality
 from .scene import FORCE, PALETTE, TORQUE, Camera, Scene, arrow_vectors, place, rgb, tinted
 from .solids import Solid, solids_of, sphere, triangles
 
@@ -459,7 +459,7 @@ def _sample(run: Motion, times: Array) -> tuple[Array, Array]:
     n = np.minimum(k + 1, len(t) - 1)
     h = t[n] - t[k]
     w = np.clip(np.where(h > 0, (times - t[k]) / np.where(h > 0, h, 1.0), 0.0), 0.0, 1.0)[:, None]
-    return (1 - w) * q[k] + w * q[n], held_inputs(run, k)
+    return on_the_way(run.model, q[k], q[n], w), held_inputs(run, k)
 
 
 def _bytes(color: Any) -> tuple[int, int, int]:

@@ -72,15 +72,15 @@ class Pose:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """Names that can be asked for: the variables."""
-        return self.model.variables
+        """Names that can be asked for: the variables, balls as rotation vectors."""
+        return self.model.configuration.readings
 
     def __getitem__(self, key: str) -> Array:
         """A variable (1,)."""
-        return self.q[:, self.model.index(key)]
+        return reading(self, key)
 
 
-Shown = Motion | Model  # what can be shown: a Trajectory, or a model in its zero configuration
+Shown = Motion | Model  # what can be shown: a Trajectory, or a model in its neutral configuration
 
 
 @dataclass(frozen=True)
@@ -95,18 +95,42 @@ class Series:
 
 
 def variable_unit(model: Model, variable: str) -> str:
-    """'rad' for a variable that turns a frame, 'm' for one that shifts a frame or is a length.
+    """'rad' for a variable that turns a frame (or a component of a ball's rotation vector), 'm' for one that shifts a frame or is a length.
 
     >>> from dalembert import Model, rz, tx
     >>> cart = Model([tx("x", rz("theta", tx(1.0, mass=1.0)))])
     >>> variable_unit(cart, "x"), variable_unit(cart, "theta")
     ('m', 'rad')
     """
+    if variable in _turns(model):
+        return "rad"
     model.index(variable)  # says which name was meant
+    if not model.configuration.flat and variable not in model.configuration.readings:
+        return ""  # a component of a quaternion
     for entry in model.frame_entries[1:]:
         if entry.frame is not None and entry.frame.variable == variable:
             return "rad" if entry.frame.transform[0] == "r" else "m"
     return "m"
+
+
+def _turns(model: Model) -> tuple[str, ...]:
+    """Components of the rotation vectors of balls."""
+    return tuple(n for place in model.configuration.places for n in model.configuration.readings[place.v])
+
+
+def reading(run: Motion, variable: str) -> Array:
+    """A variable, or a component of a ball's rotation vector, (N + 1,); KeyError or ModelError if there is none of that name."""
+    readings = run.model.configuration.readings
+    if variable in readings:
+        return run.model.configuration.read(np.asarray(run.q, dtype=float))[:, readings.index(variable)]
+    return np.asarray(run.q, dtype=float)[:, run.model.index(variable)]
+
+
+def on_the_way(model: Model, q0: Array, q1: Array, w: Array) -> Array:
+    """Configurations (..., nq) on the way from q0 to q1; w (..., 1) goes from 0 to 1."""
+    if model.configuration.flat:
+        return (1 - w) * q0 + w * q1
+    return model.integrate(q0, w * model.difference(q0, q1))
 
 
 def quantity_unit(model: Model, name: str) -> str:
@@ -117,11 +141,13 @@ def quantity_unit(model: Model, name: str) -> str:
     >>> [quantity_unit(cart, name) for name in ("theta", "v.x", "p.theta", "bob", "bob.x")]
     ['rad', 'm/s', 'kg m²/s', 'm', 'm']
     """
-    if name in model.variables:
+    if name in model.variables or name in _turns(model):
         return variable_unit(model, name)
     kind, _, rest = name.partition(".")
-    if kind in ("v", "p") and rest in model.variables:
-        turns = variable_unit(model, rest) == "rad"
+    if name in model.velocities:
+        kind, rest = "v", name
+    if kind in ("v", "p") and rest in model.velocities:
+        turns = variable_unit(model, model.configuration.readings[model.velocities.index(rest)]) == "rad"
         return {"v": ("m/s", "rad/s"), "p": ("kg m/s", "kg m²/s")}[kind][turns]
     frame = name if name in model.frame_names else name.rpartition(".")[0]
     return "m" if frame in model.frame_names and name not in model.inputs else ""
@@ -144,14 +170,14 @@ def check_quantity(run: Motion, name: str, others: Sequence[str] = ()) -> None:
 
 
 def motions(what: Shown | Sequence[Shown], others: Sequence[Shown] = ()) -> list[Motion]:
-    """One or several trajectories or models as a list of motions; a model becomes a `Pose` at zero."""
+    """One or several trajectories or models as a list of motions; a model becomes a `Pose` at neutral."""
     given = [*(what if isinstance(what, (list, tuple)) else [what]), *others]
     if not given:
         raise ValueError("nothing to show: give a Trajectory or a Model")
     out: list[Motion] = []
     for item in given:
         if isinstance(item, Model):
-            out.append(Pose(item, np.zeros((1, item.nq))))
+            out.append(Pose(item, item.neutral()[None]))
             continue
         for attribute in ("model", "t", "q", "u"):
             if not hasattr(item, attribute):
@@ -178,10 +204,11 @@ def check_names(runs: Sequence[Motion], names: Sequence[str] | None) -> list[str
 def check_variables(model: Model, variables: Sequence[str] | None, limit: int) -> list[str]:
     """The variables to plot: as given (each must exist), or the first `limit`."""
     if variables is None:
-        return list(model.variables[:limit])
+        return list(model.configuration.readings[:limit])
     names = [variables] if isinstance(variables, str) else list(variables)
     for name in names:
-        model.index(name)
+        if name not in model.configuration.readings:
+            model.index(name)  # says which name was meant
     return names
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Named, vector
+from ..arrays import Named
 from .build import build_scene
 from .export import arrow_scales, export_html, grid_cell
 from .geometry import between, quaternions
@@ -27,7 +27,9 @@ from .quantities import (
     check_variables,
     held_inputs,
     motions,
+    on_the_way,
     quality,
+    reading,
     thin,
     variable_unit,
 )
@@ -152,7 +154,7 @@ class Viewer:
 
     def pose(self, q: Named) -> None:
         """Show the (first) model at a configuration q (nq,)."""
-        table = vector(q, self._runs[0].model.variables, "q")
+        table = self._runs[0].model.configuration.point(q)
         with self._lock, self._server.atomic():
             self._pictures[0].move(table, None)
 
@@ -263,7 +265,7 @@ class Viewer:
                 self._plots.append(_TimePlot(gui, first.title, first.unit, first.log, curves, self._names, colours))
         model = self._runs[0].model
         with gui.add_folder("Variables") as folder:
-            self._chooser = gui.add_dropdown("Add plot", ("…", *model.variables), initial_value="…")
+            self._chooser = gui.add_dropdown("Add plot", ("…", *model.configuration.readings), initial_value="…")
             clear = gui.add_button("Remove plots")
         self._variable_plots: list[_TimePlot] = []
 
@@ -271,8 +273,8 @@ class Viewer:
             unit = variable_unit(model, variable)
             curves: list[Series | None] = []
             for run in self._runs:
-                known = variable in run.model.variables
-                y = run.q[:, run.model.index(variable)] if known else None
+                known = variable in run.model.configuration.readings or variable in run.model.variables
+                y = reading(run, variable) if known else None
                 curves.append(None if y is None else Series(variable, unit, False, *thin(run.t, y, PLOT_POINTS)))
             with folder:
                 plot = _TimePlot(gui, variable, unit, False, curves, self._names, colours)
@@ -308,12 +310,12 @@ class Viewer:
             self._server.gui.add_html(f'<div style="padding:0.3em 0.9em">{"&emsp;".join(rows)}</div>')
 
     def _pose_panel(self) -> None:
-        """One slider for each variable."""
+        """One slider for each variable, three for the rotation vector of a ball."""
         gui, model = self._server.gui, self._runs[0].model
-        q0 = np.array(self._runs[0].q[0], dtype=float)
+        q0 = model.configuration.read(np.asarray(self._runs[0].q[:1], dtype=float))[0]
         self._sliders: list[Any] = []
         with gui.add_folder("Pose"):
-            for i, name in enumerate(model.variables):
+            for i, name in enumerate(model.configuration.readings):
                 unit = variable_unit(model, name)
                 half = 3.14 if unit == "rad" else float(f"{max(self._scenes[0].extent, 2 * abs(q0[i])):.2g}")
                 start = float(np.clip(q0[i], -half, half))
@@ -361,7 +363,9 @@ class Viewer:
     # ---- moving
 
     def _from_sliders(self) -> None:
-        q = np.array([s.value for s in self._sliders], dtype=float)
+        sliders = np.array([s.value for s in self._sliders], dtype=float)
+        model = self._runs[0].model
+        q = model.integrate(model.neutral(), sliders)
         with self._lock, self._server.atomic():
             for run, picture in zip(self._runs, self._pictures, strict=True):
                 if run.model.nq == len(q):
@@ -459,7 +463,7 @@ def _at(run: Motion, t: float) -> tuple[Array, Array]:
     n = min(k + 1, len(times) - 1)
     h = times[n] - times[k]
     w = float(np.clip((t - times[k]) / h, 0.0, 1.0)) if h > 0 else 0.0
-    q = (1 - w) * np.asarray(run.q[k], dtype=float) + w * np.asarray(run.q[n], dtype=float)
+    q = on_the_way(run.model, np.asarray(run.q[k], dtype=float), np.asarray(run.q[n], dtype=float), np.array([w]))
     return q, held_inputs(run, np.array([k]))[0]
 
 
