@@ -180,7 +180,15 @@ class Trajectory:
         m = self.model
         axes = (f"{frame}.{axis}" for frame in m.frame_names[1:] for axis in "xyz")
         speeds = (*(f"v.{n}" for n in m.velocities), *(f"p.{n}" for n in m.velocities[: m.nd]))
-        names = (*m.variables, *m.configuration.readings, *m.inputs, *speeds, *(f"lam.{n}" for n in m.constraints), *m.frame_names[1:], *axes)
+        names = (
+            *m.variables,
+            *m.configuration.readings,
+            *m.inputs,
+            *speeds,
+            *(f"lam.{n}" for n in m.constraints),
+            *m.frame_names[1:],
+            *axes,
+        )
         return tuple(dict.fromkeys(names))
 
     def __repr__(self) -> str:

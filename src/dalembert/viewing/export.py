@@ -228,9 +228,9 @@ def _variables(model: Model) -> list[dict[str, Any]]:
     rows = [{"name": name, "unit": variable_unit(model, name), "q": 0, "axis": -1} for name in names]
     for q, v in zip(*model.configuration.numbers, strict=True):
         rows[v]["q"] = int(q)
-    for place in model.configuration.places:
-        for axis, row in enumerate(rows[place.v]):
-            row.update(q=place.q.start, axis=axis)
+    for ball in model.configuration.places:
+        for axis, row in enumerate(rows[ball.v]):
+            row.update(q=ball.q.start, axis=axis)
     return rows
 
 
