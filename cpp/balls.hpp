@@ -79,7 +79,8 @@ template <class T> DAL_INLINE Mat3<T> damping_of(const ModelData& M, const Ball&
 // step's slots. all: E11, E12, E22 too, else N alone. forces: with those in the chart (first.F).
 //
 // reads balls (what midpoint() writes), first, kin.v, step.u; writes gen (P1 .. Q2, or the same by joint), balls
-template <class T> void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all, bool forces = true) {
+template <class T>
+DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all, bool forces = true) {
   const ModelData& M = *w.M;
   const int step = by_joint ? 1 : Side<T>::block;
   T *P1 = by_joint ? w.gen.P1j : w.gen.P1, *P2 = by_joint ? w.gen.P2j : w.gen.P2, *Q1 = by_joint ? w.gen.Q1j : w.gen.Q1,
@@ -211,11 +212,18 @@ template <class T> DAL_INLINE Mat3<T> middle_by(const BallMap<T>& m, End end, bo
   return ((end == End::x) == row ? m.A : transposed(m.A)) * T(2.0);
 }
 // local Hessian of a function of the middle (n x n, in place) as if by the ends of hinges
-template <class T> DAL_INLINE void hessian_by_ends(const Work<T>& w, const Element& e, T* H, End row, End column) {
+template <class T> DAL_APART void hessian_by_ends(const Work<T>& w, const Element& e, T* H, End row, End column) {
   for_balls(w, e, [&](const int* at, const BallMap<T>& m) {
     turn_rows(H, e.n, at, middle_by(m, row, true));
     turn_columns(H, e.n, e.n, at, middle_by(m, column, false));
   });
+}
+
+// local Jacobian of a force (rows x n) in F- by y: second in place, from its derivatives by both slots
+template <class T>
+DAL_APART void force_by_ends(const Work<T>& w, const Element& e, T* second, const T* first, int rows) {
+  for_balls(w, e, [&](const int* at, const BallMap<T>& m) { turn_columns(second, rows, e.n, at, m.y2, first, &m.y1); });
+  for_balls(w, e, [&](const int* at, const BallMap<T>& m) { turn_rows(second, e.n, at, middle_by(m, End::x, true)); });
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -41,6 +41,30 @@ template <class T> DAL_INLINE V3<T> ball_push(const Work<T>& w, int v, const T& 
   return chart_gradient(m.phi, (three(w.first.Lq + v) + three(w.first.F + v)) * dt, three(w.first.Lv + v));
 }
 
+// r = p + A dt (L_psi + F) - D L_f' of the balls (13.2)
+//
+// reads step.p, first, balls; writes step.r
+template <class T> DAL_APART void ball_residual(Work<T>& w, const T& dt) {
+  for (size_t i = 0; i < w.M->balls.size(); ++i) {
+    const int v = w.M->balls[i].v;
+    const BallMap<T>& m = w.balls[i];
+    if (v < w.M->nd)
+      put_three(w.step.r + v, three(w.step.p + v) + m.A * ball_push(w, v, dt, m) - m.D * three(w.first.Lv + v));
+  }
+}
+// p_k+1 of the balls: A^T dt (L_psi + F) + D^T L_f' + exp(-phi) left r
+//
+// reads step.r, first, balls; writes step.p_next
+template <class T> DAL_APART void ball_momentum(Work<T>& w, const T& dt, const T& left) {
+  for (size_t i = 0; i < w.M->balls.size(); ++i) {
+    const int v = w.M->balls[i].v;
+    const BallMap<T>& m = w.balls[i];
+    if (v < w.M->nd)
+      put_three(w.step.p_next + v, transposed(m.A) * ball_push(w, v, dt, m) + transposed(m.D) * three(w.first.Lv + v) +
+                                       turned_back(m, three(w.step.r + v)) * left);
+  }
+}
+
 // everything at the midpoint of w.step.x and w.step.y: L_q, L_v, F, the residual w.step.r; returns its scale
 //
 // reads step.x, y, p, u, con.lam, con.C0; writes kin, twists, comp.H, comp.c, first, step.r
@@ -57,12 +81,7 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
     w.step.r[i] = w.step.p[i] + g - w.first.Lv[i] + s;
     scale = larger(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
   }
-  for (size_t i = 0; i < M.balls.size(); ++i) {  // r = p + A dt (L_psi + F) - D L_f' (13.2)
-    const int v = M.balls[i].v;
-    const BallMap<T>& m = w.balls[i];
-    if (v < M.nd)
-      put_three(w.step.r + v, three(w.step.p + v) + m.A * ball_push(w, v, dt, m) - m.D * three(w.first.Lv + v));
-  }
+  if (!M.flat) ball_residual(w, dt);
   for (int c = 0; c < M.nc; ++c) {
     T l = w.con.lam[c];
     const T* row = w.con.C0 + c * M.nv;
@@ -84,20 +103,10 @@ template <class T> DAL_INLINE MaskOf<T> next_momentum(Work<T>& w, const StepOpti
   // gains an order)
   const T left = T(o.stop > 0 ? 0.0 : 1.0);
   MaskOf<T> ok = le(T(0.0), most);
-  for (int i = 0; i < w.M->nd; ++i) {
-    const T p = a * w.first.Lq[i] + w.first.Lv[i] + f * w.first.F[i] + left * w.step.r[i];
-    w.step.p_next[i] = p;
-    ok = ok & le(fabs_(p), most);
-  }
-  for (size_t i = 0; i < w.M->balls.size(); ++i) {  // A^T dt (L_psi + F) + D^T L_f', and exp(-phi) r = D^-1 D^T r
-    const int v = w.M->balls[i].v;
-    const BallMap<T>& m = w.balls[i];
-    if (v >= w.M->nd) continue;
-    const V3<T> p = transposed(m.A) * ball_push(w, v, dt, m) + transposed(m.D) * three(w.first.Lv + v) +
-                    turned_back(m, three(w.step.r + v)) * left;
-    put_three(w.step.p_next + v, p);
-    ok = ok & le(fabs_(p.x), most) & le(fabs_(p.y), most) & le(fabs_(p.z), most);
-  }
+  for (int i = 0; i < w.M->nd; ++i)
+    w.step.p_next[i] = a * w.first.Lq[i] + w.first.Lv[i] + f * w.first.F[i] + left * w.step.r[i];
+  if (!w.M->flat) ball_momentum(w, dt, left);
+  for (int i = 0; i < w.M->nd; ++i) ok = ok & le(fabs_(w.step.p_next[i]), most);
   for (int i = 0; i < w.M->nqd; ++i) ok = ok & le(fabs_(w.step.y[i]), most);
   for (int c = 0; c < w.M->nc; ++c) ok = ok & le(fabs_(w.con.lam[c]), most);
   return ok;

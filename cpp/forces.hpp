@@ -70,7 +70,7 @@ template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
 // ends, F- and F+ apart: rows of a ball are A Q and A^T Q instead of Q/2. After force_jacobian().
 //
 // reads lin.Fq, Fv, Fu, balls, step.u; writes lin.Fx, Fy, Gx, Gy, Fu, Gu, balls (T)
-template <class T> void force_slots(Work<T>& w, const Slots<T>& s, const T& dt) {
+template <class T> DAL_APART void force_slots(Work<T>& w, const Slots<T>& s, const T& dt) {
   const ModelData& M = *w.M;
   const int nd = M.nd, nv = M.nv, nu = M.nu;
   T *Fx = w.lin.Fx, *Fy = w.lin.Fy;
@@ -151,7 +151,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
     for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = T(0.0);
   if (M.has_damping)
     for (int i = 0; i < M.nd; ++i) {
-      if (M.v_q[i] < 0) continue;  // a ball's own block has it
+      if (!M.flat && M.v_q[i] < 0) continue;  // a ball's own block has it
       T x = -(f * s.b2 * T(M.damping[i]));
       if (chain) w.newton.diagonal[i] += x;
       else w.newton.lower[M.elim_row[i] + M.elim_depth[i]] += x;
@@ -165,7 +165,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
         if (lv[i] < M.nd) w.newton.diagonal[lv[i]] += c * w.local.hessian[i * e.n + i];
       continue;
     }
-    hessian_by_ends(w, e, w.local.hessian, End::x, End::y);
+    if (e.balls) hessian_by_ends(w, e, w.local.hessian, End::x, End::y);
     for (int i = 0; i < e.n; ++i)
       for (int k = 0; k < e.n; ++k)
         if (lv[i] < M.nd && lv[k] < M.nd) packed_add(w, lv[i], lv[k], c * w.local.hessian[i * e.n + k]);
@@ -179,9 +179,7 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
       lf.fq[i] = s.a2 * q + s.b2 * v;
       if (e.balls) lf.fv[i] = s.a1 * q + s.b1 * v;
     }
-    for_balls(w, e,
-              [&](const int* at, const BallMap<T>& m) { turn_columns(lf.fq, lf.rows, e.n, at, m.y2, lf.fv, &m.y1); });
-    for_balls(w, e, [&](const int* at, const BallMap<T>& m) { turn_rows(lf.fq, e.n, at, middle_by(m, End::x, true)); });
+    if (e.balls) force_by_ends(w, e, lf.fq, lf.fv, lf.rows);
     for (int i = 0; i < lf.rows; ++i)
       for (int k = 0; k < e.n; ++k) {
         if (lf.row_v[i] >= M.nd || lv[k] >= M.nd) continue;

@@ -7,6 +7,7 @@
 #include "compiler.hpp"
 
 #define DAL_INLINE inline __attribute__((always_inline))
+#define DAL_APART __attribute__((noinline))  // rare work, kept out of loops that are called often
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {

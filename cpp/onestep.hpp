@@ -55,7 +55,7 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   w.newton.use_packed = false;
   if (!w.M->potentials.empty()) potentials_by_ends(w, w.kin.q, s, w.lin.E);
   force_jacobian(w, w.kin.q, w.kin.v);
-  force_slots(w, s, dt);
+  if (w.M->full_forces || w.M->has_damping || !w.M->flat) force_slots(w, s, dt);
   return ok;
 }
 

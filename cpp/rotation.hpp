@@ -87,7 +87,7 @@ template <class T> DAL_INLINE Mat3<T> turn_slope(const V3<T>& phi) {
 // Midpoint, velocity and first derivatives.
 //
 // reads step.x, y; writes kin.q, kin.v of the ball, and m but K
-template <class T> DAL_INLINE void ball_midpoint(Work<T>& w, const Ball& b, const T& idt, BallMap<T>& m) {
+template <class T> DAL_APART void ball_midpoint(Work<T>& w, const Ball& b, const T& idt, BallMap<T>& m) {
   const T *x = w.step.x + b.q, *y = w.step.y + b.q, back[4] = {x[0], -x[1], -x[2], -x[3]};
   T d[4], *q = w.kin.q + b.q;
   quaternion_product(back, y, d);
