@@ -98,6 +98,7 @@ def run(system, vi, X, U, law, mode: str, seed: int = 3):
         Q=np.square([5e-4, 5e-4, 1e-3, 1e-3, 0.008, 0.008, 0.04, 0.04]),
         R=0.002**2,
         gate=0.9999,
+        reduced=False,  # the whole state, as in the paper
     )
     estimate = ekf.start(X[0], np.square([0.05, 0.05, 0.02, 0.02, 0.1, 0.1, 0.1, 0.1]))
     true, believed, measured, commands = [plant.x], [], [], []

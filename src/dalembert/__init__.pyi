@@ -133,10 +133,16 @@ from .estimate import (
     Measurement as Measurement,
 )
 from .estimate import (
+    Moment as Moment,
+)
+from .estimate import (
     ParticleFilter as ParticleFilter,
 )
 from .estimate import (
     Study as Study,
+)
+from .estimate import (
+    Track as Track,
 )
 from .estimate import (
     UnscentedKalmanFilter as UnscentedKalmanFilter,
@@ -145,10 +151,25 @@ from .estimate import (
     measure as measure,
 )
 from .estimate import (
+    measure_accelerometer as measure_accelerometer,
+)
+from .estimate import (
     measure_expression as measure_expression,
 )
 from .estimate import (
+    measure_force as measure_force,
+)
+from .estimate import (
     measure_frame as measure_frame,
+)
+from .estimate import (
+    measure_gyroscope as measure_gyroscope,
+)
+from .estimate import (
+    measure_magnetometer as measure_magnetometer,
+)
+from .estimate import (
+    measure_velocity as measure_velocity,
 )
 from .estimate import (
     monte_carlo as monte_carlo,

@@ -128,6 +128,14 @@ class System(OneStepMap):
         """`difference` without what no step feels (momenta across constraints)."""
         return self.one_step.free_difference(np.asarray(x0, dtype=float), np.asarray(x1, dtype=float))
 
+    def with_dt(self, dt: Array) -> System:
+        """As many steps of the lengths dt (N,)."""
+        return System(self.one_step, t=np.concatenate([[0.0], np.cumsum(dt)]))
+
+    def within(self, x: Array, u: Array, share: float) -> Array:
+        """The input (nu,) of the first `share` of a step with the input u."""
+        return self.one_step.within(x, u, share)
+
     @property
     def constrained(self) -> bool:
         """Whether constraints keep motions from some states."""

@@ -122,6 +122,33 @@ def test_reduced_linearization_does_not_depend_on_the_gauge() -> None:
         np.testing.assert_allclose(dx, 0.0, atol=1e-10)
 
 
+def test_ball_joints_on_a_rod() -> None:
+    """Quaternions: 4 coordinates, 3 velocities, 1 constraint. Equilibria are fixed points, gauges are not seen, estimates stay on the rod."""
+    body = da.tz(-0.5, name="b", mass=1.0, inertia=(0.1, 0.2, 0.15))
+    frames = [da.ball("s", body, da.tz(-1.0, name="tip")), da.tx(0.8, da.tz(-0.6, name="post"))]
+    model = da.Model(frames, [da.Gravity((0, 0, -9.8)), da.Distance("tip", "post", 0.9)])
+    rng, vi = np.random.default_rng(0), da.MidpointVI(model, 0.01)
+    system, U = da.System(vi, steps=20), np.zeros((20, 0))
+    q = da.equilibrium(model, da.satisfy_constraints(model, model.neutral()))
+    x = system.x(q)
+    np.testing.assert_allclose(system.f(x, []), x, atol=1e-10)
+    v = da.consistent_velocity(model, q, rng.normal(size=3))
+    np.testing.assert_allclose(vi.state(q=q, v=v).v, v, atol=1e-12)
+    X = system.simulate(system.x(q, v=v), U)
+    other = X.copy()
+    for row in other:
+        row[4:] += rng.normal(size=1) @ da.constraint_jacobian(model, row[:4])
+    on, turned = (da.reduce_state(system, (states, U)) for states in (X, other))
+    assert on.size == 4
+    np.testing.assert_allclose(turned.A, on.A, atol=1e-11 * np.abs(on.A).max())
+    ekf = da.ExtendedKalmanFilter(system, da.measure(system, "s.q?"), Q=1e-8, R=1e-4)
+    start = ekf.start(system.retract(X[0], 0.02 * rng.normal(size=6)), 1e-3)
+    run = ekf.run(start, U, X[:, :4])
+    assert np.abs(da.constraints(model, run.mean[:, :4])).max() < 1e-9
+    gap = [np.abs(system.free_difference(X[k], run.mean[k])).max() for k in (0, 20)]
+    assert gap[1] < 0.7 * gap[0]
+
+
 def test_reduced_map_is_the_derivative_along_the_manifold() -> None:
     """Perturb q and v along the constraints: what the steps make of it is A z, whatever gauge the perturbed states have."""
     model, q = closed_chain()

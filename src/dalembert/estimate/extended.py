@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array
 from ..integrate import OneStep
-from .filter import Estimate, GaussianFilter, check_finite
+from .filter import Estimate, GaussianFilter, along, check_finite
 from .measurement import Measurement
 
 
@@ -24,7 +24,8 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     Q and R may be a number, variances, or matrices; R must be positive definite, Q may be singular. `gate` (a
     probability, e.g. 0.999) refuses measurements farther off than that; None accepts all. `system` is a System or
-    any other one-step (e.g. `EulerModel`); covariances are those of tangent vectors at the mean.
+    any other one-step (e.g. `EulerModel`); covariances are those of tangent vectors at the mean. Where there are constraints estimates
+    stay on them, with the linearization of `reduce_state`; `reduced=False` filters the whole state, as the papers do.
 
     The covariance update is (1 - K H) P (1 - K H)' + K R K', which stays positive semidefinite for any gain.
 
@@ -44,26 +45,34 @@ class ExtendedKalmanFilter(GaussianFilter):
     Q: ArrayLike
     R: ArrayLike
     gate: float | None = None
+    reduced: bool | None = None
 
     def __post_init__(self) -> None:
         self._check()
 
-    def propagate(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
-        """See `GaussianFilter.propagate`."""
-        x, P = estimate.mean, estimate.covariance
-        A, _ = self.system.linearize(x, u, k)
-        mean = np.asarray(self.system.f(x, u, k), dtype=float)
+    def propagate(self, estimate: Estimate, u: Array, k: int, dt: float | None = None) -> tuple[Estimate, Array]:
+        """See `GaussianFilter.propagate`; the step is solved once."""
+        P = estimate.covariance
+        space, step = self.stepper(k, dt)
+        mean, A, _ = space.advance(estimate.mean, u, step)
+        noise = self.noise(k, dt)
+        end = space.tangent(mean[None]) if self.tied else None
+        if end is not None:  # in the gauge in which the step ends; the mean goes on without it
+            A = end.basis[0] @ (end.lower[0] @ A)
+            mean, noise = space.settle(mean), along(end.onto[0], noise)
         AP = A @ P
-        new = AP @ A.T + self.noise(k)
+        new = AP @ A.T + noise
         new = (new + new.T) / 2
         check_finite(mean, new, self.map, k)
         return Estimate(mean, new), AP.T
 
-    def update(self, estimate: Estimate, z: ArrayLike | None) -> Estimate:
-        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
-        P = estimate.covariance
-        H = np.asarray(self.measurement.jacobian(estimate.mean), dtype=float)
-        expected = np.asarray(self.measurement.h(estimate.mean), dtype=float)
+    def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Estimate:
+        """See `GaussianFilter.update`."""
+        if z is None:
+            return self.unmeasured(estimate)
+        P, felt = estimate.covariance, self.felt(u)
+        H = self.measurement.slope(estimate.mean, felt)
+        expected = self.measurement.expected(estimate.mean, felt)
         cross = P @ H.T
 
         def joseph(K: Array, rows: Any, R: Array) -> Array:

@@ -35,7 +35,7 @@ class Filtered(Brief):
 
     `predicted_mean`, `predicted_covariance` before it, `cross` (N, ndx, ndx) covariance of x_k and x_{k+1} before it (for
     the smoother), `innovation` (N+1, nz) and `distance` (N+1,) NaN where nothing was measured, `accepted` (N+1,) True
-    where a measurement was used; `system` the map it is about (None: flat states).
+    where a measurement was used; `system` the map it is about (None: flat states), `reduced` whether estimates are on its constraints.
     """
 
     mean: Array
@@ -47,6 +47,7 @@ class Filtered(Brief):
     distance: Array
     accepted: Any
     system: OneStepMap | None = field(default=None, repr=False)
+    reduced: bool = False
 
     def _repr_html_(self) -> str:
         system, used, measured = self.system, int(np.sum(self.accepted)), int((~np.isnan(self.distance)).sum())
@@ -115,21 +116,47 @@ def factor(S: Array, what: str, names: tuple[str, ...] = (), rows: Any = slice(N
 
 
 class GaussianFilter:
-    """Common part of the Kalman filters: subclasses have fields system, measurement, Q, R, gate and `_predict`."""
+    """Common part of the filters: subclasses have fields system, measurement, Q, R, gate, reduced, and propagate and update estimates.
+
+    Where there are constraints (`reduced`, None: by default), estimates are on them: means satisfy h(q) = 0, momenta and covariances are along
+    them. Updated means are brought back to the nearest configuration, prescribed variables as they are, and momenta lose what no step
+    feels (`OneStepMap.settle`); covariances follow by its derivative.
+    """
 
     system: OneStep
     measurement: Measurement
     Q: ArrayLike
     R: ArrayLike
     gate: float | None
+    reduced: bool | None
+    tied: bool  # whether estimates are kept on constraints
 
     @property
     def map(self) -> OneStepMap:
         """The system with all that a filter asks for."""
         return complete(self.system)
 
+    def _keeps_constraints(self) -> bool:
+        """Where there are some, and the map knows the way along them."""
+        space = self.map
+        return self.reduced is not False and space.constrained and space.tangent(space.neutral()[None]) is not None
+
+    def onto(self, x: Array) -> Array | None:
+        """The matrix (ndx, ndx) that takes perturbations of x (nx,) to those along the constraints, or None for all."""
+        found = self.map.tangent(x[None]) if self.tied else None
+        return None if found is None else found.onto[0]
+
+    def settle(self, x: Array) -> Array:
+        """x (nx,), brought back to the constraints if estimates are kept there."""
+        return self.map.settle(x) if self.tied else x
+
+    def settle_all(self, points: Array) -> Array:
+        """`settle` of many states (n, nx)."""
+        return np.stack([self.map.settle(x) for x in points]) if self.tied else points
+
     def _check(self) -> None:
         n, steps = self.map.ndx, getattr(self.system, "steps", None)
+        object.__setattr__(self, "tied", self._keeps_constraints())
         object.__setattr__(self, "Q", covariance(self.Q, "Q", n, definite=False, steps=steps))
         object.__setattr__(self, "R", covariance(self.R, "R", self.measurement.size, definite=True))
         gate_threshold(self.gate, self.measurement.size)
@@ -137,27 +164,49 @@ class GaussianFilter:
     def start(self, mean: ArrayLike, P: ArrayLike) -> Estimate:
         """The first estimate: mean (nx,), covariance P (number, variances, or matrix (ndx, ndx))."""
         n, m = self.map.nx, self.map.ndx
-        return Estimate(finite(mean, "mean", (n,)), covariance(P, "P", m, definite=False))
+        x = self.settle(finite(mean, "mean", (n,)))
+        return Estimate(x, along(self.onto(x), covariance(P, "P", m, definite=False)))
 
-    def noise(self, k: int) -> Array:
-        """Covariance of the process noise of step k (ndx, ndx)."""
+    def noise(self, k: int, dt: float | None = None) -> Array:
+        """Covariance of the process noise of step k (ndx, ndx); of another length dt (s) in proportion to it."""
         Q = np.asarray(self.Q)
-        return Q if Q.ndim == 2 else Q[k]
+        Q = Q if Q.ndim == 2 else Q[k]
+        if dt is None:
+            return Q
+        usual = np.asarray(self.map.dt, dtype=float)
+        return np.asarray(Q * (dt / float(usual if usual.ndim == 0 else usual[k])))
 
-    def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0) -> Estimate:
-        """The estimate after step k with input u (nu,), before the next measurement."""
-        return self.propagate(estimate, finite(u, "u", (self.system.nu,)), k)[0]
+    def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0, *, dt: float | None = None) -> Estimate:
+        """The estimate after step k with input u (nu,), before the next measurement; `dt` (s): a step of this length, with the noise Q in
+        proportion."""
+        return self.propagate(estimate, finite(u, "u", (self.system.nu,)), k, _length(dt))[0]
 
-    def propagate(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+    def propagate(self, estimate: Estimate, u: Array, k: int, dt: float | None = None) -> tuple[Estimate, Array]:
         """The estimate after step k, and the covariance (ndx, ndx) of the states before and after it."""
         raise NotImplementedError
 
-    def update(self, estimate: Estimate, z: ArrayLike | None) -> Estimate:
-        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
+    def stepper(self, k: int, dt: float | None) -> tuple[OneStepMap, int]:
+        """The map, and the number of its step that is meant: step k, or one of the length dt."""
+        return (self.map, k) if dt is None else (self.map.with_dt(np.array([dt])), 0)
+
+    def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Estimate:
+        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured. `u` (nu,): the inputs of the step
+        that led here, for sensors that feel them."""
         raise NotImplementedError
 
-    def run(self, start: Estimate, U: ArrayLike, Z: Iterable[ArrayLike | None]) -> Filtered:
-        """Filter a record: U (N, nu) inputs, Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0)."""
+    def felt(self, u: ArrayLike | None) -> Array | None:
+        """Inputs (nu,) as given to `update`, checked."""
+        return None if u is None else finite(u, "u", (self.system.nu,))
+
+    def unmeasured(self, estimate: Estimate) -> Estimate:
+        """The estimate after an instant at which nothing was measured."""
+        return Estimate(estimate.mean, estimate.covariance, np.full(self.measurement.size, np.nan))
+
+    def run(
+        self, start: Estimate, U: ArrayLike, Z: Iterable[ArrayLike | None], *, dt: ArrayLike | None = None
+    ) -> Filtered:
+        """Filter a record: U (N, nu) inputs, Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0); `dt` (N,): lengths of the
+        steps (s), if they are not the system's."""
         inputs = finite(U, "U", (None, self.system.nu))
         N, nz, n = len(inputs), self.measurement.size, self.map.ndx
         rows: list[Any] = [None if z is None else np.asarray(z, dtype=float) for z in Z]
@@ -165,13 +214,14 @@ class GaussianFilter:
             rows = [None, *rows]
         if len(rows) != N + 1:
             raise ValueError(f"Z has {len(rows)} rows, but {N} or {N + 1} are needed")
+        lengths = [None] * N if dt is None else [_length(h) for h in finite(dt, "dt", (N,))]
         before, cross = start, []
-        predictions, estimates = [start], [self.update(start, rows[0])]
+        predictions, estimates = [start], [self.update(start, rows[0], inputs[0] if N else None)]
         for k in range(N):
-            before, C = self.propagate(estimates[-1], inputs[k], k)
+            before, C = self.propagate(estimates[-1], inputs[k], k, lengths[k])
             predictions.append(before)
             cross.append(C)
-            estimates.append(self.update(before, rows[k + 1]))
+            estimates.append(self.update(before, rows[k + 1], inputs[k]))
         nothing = np.full(nz, np.nan)
         return Filtered(
             mean=np.stack([e.mean for e in estimates]),
@@ -183,6 +233,7 @@ class GaussianFilter:
             distance=np.array([e.distance for e in estimates]),
             accepted=np.array([bool(e.accepted) for e in estimates]),
             system=self.map,
+            reduced=self.tied,
         )
 
     def _gaussian_update(
@@ -212,8 +263,27 @@ class GaussianFilter:
             return Estimate(estimate.mean, estimate.covariance, innovation, distance, False)
         K: Array = np.asarray(np.linalg.solve(L.T, white[:, 1:]).T, dtype=np.float64)
         P = joseph(K, rows, R)
-        mean = self.map.retract(estimate.mean, K @ e)
-        return Estimate(mean, recentred(self.map, estimate.mean, mean, (P + P.T) / 2), innovation, distance, True)
+        mean = self.settle(self.map.retract(estimate.mean, K @ e))
+        P = along(self.onto(mean), recentred(self.map, estimate.mean, mean, (P + P.T) / 2))
+        return Estimate(mean, P, innovation, distance, True)
+
+
+def along(onto: Array | None, P: Array) -> Array:
+    """A covariance (ndx, ndx) of perturbations that are taken along constraints by `onto` (ndx, ndx); None: as it is."""
+    if onto is None:
+        return P
+    inside = onto @ P @ onto.T
+    return np.asarray((inside + inside.T) / 2)
+
+
+def _length(dt: object) -> float | None:
+    """Length of a step (s), or None for the usual one."""
+    if dt is None:
+        return None
+    h = float(finite(dt, "dt", ()))
+    if h <= 0:
+        raise ValueError(f"dt must be positive, not {h}")
+    return h
 
 
 def recentred(space: OneStepMap, old: Array, new: Array, P: Array) -> Array:

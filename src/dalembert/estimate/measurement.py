@@ -18,19 +18,48 @@ from ..integrate import OneStep, OneStepMap, complete
 class Measurement:
     """z = h(x): `h` maps x (nx,) to (size,), `jacobian` to (size, ndx), its derivative by tangent components; `names` of the entries.
 
-    `angles` lists entries whose innovation is wrapped to (-pi, pi]. `matrix` (size, nx) is set if h(x) = matrix x.
+    `angles` lists entries whose innovation is wrapped to (-pi, pi]. `matrix` (size, nx) is set if h(x) = matrix x. A sensor that feels the
+    inputs (an accelerometer) has `inputs=True` and functions of (x, u), where u (nu,) are those of the step that ends in x.
+    Sensors are put side by side with +.
 
     >>> import numpy as np
     >>> square = Measurement(lambda x: x**2, lambda x: np.diag(2 * x), names=("a", "b"))
-    >>> square.size
-    2
+    >>> square.size, (square + square).names
+    (2, ('a', 'b', 'a', 'b'))
     """
 
-    h: Callable[[Array], Any]
-    jacobian: Callable[[Array], Any]
+    h: Callable[..., Any]
+    jacobian: Callable[..., Any]
     names: tuple[str, ...]
     angles: tuple[int, ...] = ()
     matrix: Array | None = None
+    inputs: bool = False
+
+    def expected(self, x: Array, u: Array | None = None) -> Array:
+        """h (size,) at the state x (nx,) after a step with the inputs u (nu,)."""
+        return np.asarray(self.h(x, self._felt(u)) if self.inputs else self.h(x), dtype=float)
+
+    def slope(self, x: Array, u: Array | None = None) -> Array:
+        """Derivative (size, ndx) of h at x, with the inputs u (nu,)."""
+        return np.asarray(self.jacobian(x, self._felt(u)) if self.inputs else self.jacobian(x), dtype=float)
+
+    def _felt(self, u: Array | None) -> Array:
+        if u is None:
+            raise ValueError(f"the sensor of {', '.join(self.names)} feels the inputs: update(estimate, z, u=...)")
+        return u
+
+    def __add__(self, other: Measurement) -> Measurement:
+        if not isinstance(other, Measurement):
+            return NotImplemented
+        both = self.matrix is not None and other.matrix is not None
+        return Measurement(
+            _Stacked(self, other, "expected"),
+            _Stacked(self, other, "slope"),
+            self.names + other.names,
+            self.angles + tuple(self.size + i for i in other.angles),
+            np.vstack([self.matrix, other.matrix]) if both else None,  # type: ignore[list-item]
+            self.inputs or other.inputs,
+        )
 
     @property
     def size(self) -> int:
@@ -43,6 +72,18 @@ class Measurement:
         for i in self.angles:
             e[..., i] = -((-e[..., i] + np.pi) % (2 * np.pi) - np.pi)
         return e
+
+
+@dataclass(frozen=True, eq=False)
+class _Stacked:
+    """The entries of one sensor above those of another (a class, so that measurements pickle)."""
+
+    first: Measurement
+    second: Measurement
+    of: str
+
+    def __call__(self, x: Array, u: Array | None = None) -> Array:
+        return np.concatenate([getattr(sensor, self.of)(x, u) for sensor in (self.first, self.second)])
 
 
 @dataclass(frozen=True, eq=False)

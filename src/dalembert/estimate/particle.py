@@ -14,6 +14,7 @@ from ..integrate import OneStep
 from .filter import (
     Estimate,
     GaussianFilter,
+    along,
     check_finite,
     covariance,
     factor,
@@ -63,6 +64,7 @@ class ParticleFilter(GaussianFilter):
     particles: int = 500
     resample: float = 0.5
     seed: int = 0
+    reduced: bool | None = None
 
     def __post_init__(self) -> None:
         self._check()
@@ -72,26 +74,31 @@ class ParticleFilter(GaussianFilter):
     def start(self, mean: ArrayLike, P: ArrayLike) -> Particles:
         """Particles drawn from the Gaussian mean (nx,), P."""
         n, m = self.map.nx, self.map.ndx
-        centre, spread = finite(mean, "mean", (n,)), covariance(P, "P", m, definite=False)
+        centre, spread = self.settle(finite(mean, "mean", (n,))), covariance(P, "P", m, definite=False)
         generator = np.random.default_rng(self.seed)
+        spread = along(self.onto(centre), spread)
         points = self.map.retract(centre, generator.normal(size=(self.particles, m)) @ root(spread).T)
+        points = self.settle_all(points)
         return self._cloud(points, np.full(self.particles, 1 / self.particles), generator)
 
-    def propagate(self, estimate: Estimate, u: Array, k: int) -> tuple[Estimate, Array]:
+    def propagate(self, estimate: Estimate, u: Array, k: int, dt: float | None = None) -> tuple[Estimate, Array]:
         """See `GaussianFilter.propagate`."""
         cloud, space = self._cloud_of(estimate), self.map
         assert cloud.points is not None
         assert cloud.weights is not None
-        images = space.f_batch(cloud.points, u, k)
+        one, step = self.stepper(k, dt)
+        images = self.settle_all(one.f_batch(cloud.points, u, step))
         generator = _copy(cloud.generator)
-        moved = space.retract(images, generator.normal(size=(len(images), space.ndx)) @ root(self.noise(k)).T)
+        noise = along(self.onto(images[0]), self.noise(k, dt))
+        moved = space.retract(images, generator.normal(size=(len(images), space.ndx)) @ root(noise).T)
+        moved = self.settle_all(moved)
         new = self._cloud(moved, cloud.weights, generator)
         check_finite(new.mean, new.covariance, space, k)
         before, after = space.difference(cloud.mean, cloud.points), space.difference(new.mean, moved)
         return new, before.T @ (cloud.weights[:, None] * after)
 
-    def update(self, estimate: Estimate, z: ArrayLike | None) -> Particles:
-        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured."""
+    def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Particles:
+        """See `GaussianFilter.update`."""
         cloud = self._cloud_of(estimate)
         assert cloud.points is not None
         assert cloud.weights is not None
@@ -103,7 +110,8 @@ class ParticleFilter(GaussianFilter):
         if sensor.matrix is not None:
             expected = cloud.points @ sensor.matrix.T
         else:
-            expected = np.stack([np.asarray(sensor.h(x), dtype=float) for x in cloud.points])
+            felt = self.felt(u)
+            expected = np.stack([sensor.expected(x, felt) for x in cloud.points])
         e = sensor.innovation(values, expected)
         mean = cloud.weights @ e
         spread = (e - mean)[:, rows]
@@ -132,9 +140,9 @@ class ParticleFilter(GaussianFilter):
 
     def _cloud(self, points: Array, weights: Array, generator: Any) -> Particles:
         space = self.map
-        mean = mean_of(space, points, weights, points[0])
+        mean = self.settle(mean_of(space, points, weights, points[0]))
         spread = space.difference(mean, points)
-        P = spread.T @ (weights[:, None] * spread)
+        P = along(self.onto(mean), spread.T @ (weights[:, None] * spread))
         return Particles(mean, P, points=points, weights=weights, generator=generator)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..text import Brief
-from .filter import Filtered, recentred
+from .filter import Filtered, along, recentred
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +23,8 @@ def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
     """Smooth `filtered`, what any of the filters returned from `run`.
 
     x_k gains G difference(x_{k+1 | k}, x_{k+1 | all}) with G = cov(x_k, x_{k+1}) P_{k+1|k}^-1; directions whose predicted
-    variance is below `tolerance` of the largest (constraints, exactly known states) carry no information and are left.
+    variance is below `tolerance` of the largest (constraints, exactly known states) carry no information and are left. Estimates that are kept on
+    constraints stay there.
 
     >>> import numpy as np
     >>> one, zero = np.ones((2, 1, 1)), np.zeros((2, 1))
@@ -47,4 +48,8 @@ def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
         P[k] = (new + new.T) / 2
         if space is not None:
             P[k] = recentred(space, filtered.mean[k], mean[k], P[k])
+            if filtered.reduced:
+                mean[k] = space.settle(mean[k])
+                free = space.tangent(mean[k][None])
+                P[k] = along(None if free is None else free.onto[0], P[k])
     return Smoothed(mean, P)

@@ -16,7 +16,7 @@ from ..errors import ConvergenceError
 from ..system import System, as_system
 from ..text import Brief
 from .extended import ExtendedKalmanFilter
-from .filter import Estimate, GaussianFilter, covariance, gate_threshold, root
+from .filter import Estimate, GaussianFilter, along, covariance, gate_threshold, root
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +73,8 @@ def monte_carlo(
     `keep` keeps all estimates; `seed` starts the random numbers.
 
     An ExtendedKalmanFilter with a linear measurement on a `MidpointVI` or an `EulerModel` runs in the core, several trials per
-    SIMD register, on `threads` threads (default: all cores); any other filter runs here, one trial after the other.
+    SIMD register, on `threads` threads (default: all cores); any other filter runs here, one trial after the other, and so does one that
+    keeps its estimates on constraints (`reduced`), for which the reference's momenta are taken along them.
     The result does not depend on the number of threads. Raises ConvergenceError (`state` = the Study) if a trial
     failed.
 
@@ -107,8 +108,12 @@ def monte_carlo(
 
     # all chance in one place, so that core, Python and any number of threads see the same records
     generator = np.random.default_rng(seed)
-    start = system.retract(truth[0], generator.normal(size=(trials, n)) @ root(spread).T)
-    Z = np.stack([np.asarray(sensor.h(x), dtype=float) for x in truth])
+    draws = generator.normal(size=(trials, n))
+    if kalman.tied:  # first estimates are on the constraints too
+        truth = kalman.settle_all(truth)
+        spread = along(kalman.onto(truth[0]), spread)
+    start = kalman.settle_all(system.retract(truth[0], draws @ root(spread).T))
+    Z = np.stack([sensor.expected(truth[k], inputs[max(k - 1, 0)] if N else None) for k in range(N + 1)])
     Z = Z + generator.normal(size=(trials, N + 1, sensor.size)) @ root(level).T
     if outliers[0] > 0:
         hit = generator.random((trials, N + 1, 1)) < outliers[0]
@@ -119,7 +124,8 @@ def monte_carlo(
     if nominal:
         if np.ndim(kalman.Q) != 2:
             raise ValueError("nominal needs one Q for all steps")
-        W = generator.normal(size=(trials, N, n)) @ root(np.asarray(kalman.Q)).T
+        noises = [root(along(kalman.onto(x), np.asarray(kalman.Q))) for x in truth[1:]]
+        W = np.einsum("tkj,kij->tki", generator.normal(size=(trials, N, n)), np.array(noises))
 
     found = None
     if _may_run_in_core(kalman):
@@ -162,7 +168,7 @@ def _may_run_in_core(kalman: GaussianFilter) -> bool:
     """Whether the filter is one that the core knows; the system says whether it can."""
     sensor = kalman.measurement
     linear = sensor.matrix is not None and not sensor.angles and sensor.size <= 64
-    return type(kalman) is ExtendedKalmanFilter and np.ndim(kalman.Q) == 2 and linear
+    return type(kalman) is ExtendedKalmanFilter and np.ndim(kalman.Q) == 2 and linear and not kalman.tied
 
 
 def _one_by_one(
@@ -183,14 +189,15 @@ def _one_by_one(
     last = np.zeros((trials, *P0.shape))
     refused, status = np.zeros(trials, dtype=np.int32), np.zeros(trials, dtype=np.int32)
     for i in range(trials):
-        estimate = Estimate(start[i], P0)
+        estimate = Estimate(start[i], along(kalman.onto(start[i]), P0))
         for k in range(steps + 1):
             try:
                 if k > 0:
                     estimate, _ = kalman.propagate(estimate, U[k - 1], k - 1)
                     if W is not None:
-                        estimate = Estimate(system.retract(X[k], W[i, k - 1]), estimate.covariance)
-                estimate = kalman.update(estimate, Z[i, k])
+                        guess = kalman.settle(system.retract(X[k], W[i, k - 1]))
+                        estimate = Estimate(guess, along(kalman.onto(guess), estimate.covariance))
+                estimate = kalman.update(estimate, Z[i, k], U[max(k - 1, 0)] if steps else None)
             except ConvergenceError:
                 status[i] = k + 1
                 break

@@ -5,14 +5,18 @@ from .continuous import simulate_continuous
 from .discrete_lagrangian import DiscreteLagrangian
 from .euler import EulerModel
 from .midpoint import MidpointVI
+from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
+from .reachable import velocity_slope
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
 __all__ = [
+    "ConstraintForces",
     "DiscreteLagrangian",
     "EulerModel",
     "MidpointVI",
+    "Moving",
     "OneStep",
     "OneStepMap",
     "Rollouts",
@@ -22,7 +26,10 @@ __all__ = [
     "Tangent",
     "Trajectory",
     "complete",
+    "constraint_rows",
     "ensemble",
     "rollouts",
     "simulate_continuous",
+    "uniform_gravity",
+    "velocity_slope",
 ]

@@ -678,6 +678,15 @@ class MidpointVI(OneStepMap):
         other.dt = dt
         return other
 
+    def within(self, x: Array, u: Array, share: float) -> Array:
+        """The input (nu,) of the first `share` of a step: prescribed variables follow straight lines."""
+        m = self.model
+        if not m.nk:
+            return u
+        end = np.concatenate([x[: m.nqd], u[m.nu :]])
+        middle = m.integrate(x[: m.nq], share * m.difference(x[: m.nq], end))
+        return np.concatenate([u[: m.nu], middle[m.nqd :]])
+
     def over(self, t: Array) -> MidpointSteps:
         """Steps between the times t (N+1,), in the core."""
         return MidpointSteps(self, t)

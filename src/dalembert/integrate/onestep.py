@@ -147,11 +147,13 @@ class StateSpace:
 @dataclass(frozen=True, eq=False)
 class Tangent:
     """Directions z (nr) along constraints at n states: dx = `lift` z, (n, ndx, nr), and z = `lower` dx, (n, nr, ndx), whatever part of dx no step
-    feels. `basis` (n, ndx, nr) has orthonormal columns: dq and dp along the constraints, with which weights and covariances are taken."""
+    feels. `basis` (n, ndx, nr) has orthonormal columns: dq and dp along the constraints, with which weights are taken. `onto` (n, ndx, ndx) is the
+    derivative of `settle`: it takes any dx at a settled state to one along the constraints, and leaves prescribed variables as they are."""
 
     basis: Array
     lift: Array
     lower: Array
+    onto: Array
 
 
 class OneStepMap(StateSpace):
@@ -256,6 +258,10 @@ class OneStepMap(StateSpace):
     def with_dt(self, dt: Array) -> OneStepMap:
         """The same map with steps of the lengths dt (N,)."""
         raise ValueError(f"{type(self).__name__} has steps of its own lengths: give steps=, not t=")
+
+    def within(self, x: Array, u: Array, share: float) -> Array:
+        """The input (nu,) of the first `share` of a step with the input u: u itself, unless it says where the step ends."""
+        return u
 
     def over(self, t: Array) -> Steps:
         """Steps between the times t (N+1,): `Steps`, or a child of it that does the same faster."""

@@ -20,9 +20,9 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import SingularityError
-from ..mechanics import constraint_hessian, constraint_jacobian, core, satisfy_constraints
+from ..mechanics import constraint_hessian, constraint_jacobian, core, lagrangian_second, satisfy_constraints
 from ..model import Model
-from .onestep import Tangent, slopes
+from .onestep import StateSpace, Tangent, slopes
 
 
 def along(model: Model, X: Array) -> tuple[Array, Array, Array]:
@@ -55,7 +55,10 @@ def tangent(model: Model, X: Array, tolerance: float) -> Tangent | None:
     lift, lower = basis.copy(), np.ascontiguousarray(np.swapaxes(basis, 1, 2))
     lift[:, nv : nv + nd, :a] = S @ Nq
     lower[:, a : a + b, :nv] = -np.swapaxes(V, 1, 2) @ S
-    return Tangent(basis, lift, lower)
+    onto = np.tile(np.eye(2 * nv), (len(Q), 1, 1))
+    onto[:, :nd, :nv] -= np.linalg.pinv(D[:, :, :nd], rcond=tolerance) @ D
+    onto[:, nv : nv + nd, nv : nv + nd] = V @ np.swapaxes(V, 1, 2)
+    return Tangent(basis, lift, lower, onto)
 
 
 def settled(model: Model, x: Array) -> Array:
@@ -74,6 +77,41 @@ def in_gauge_of(model: Model, x0: Array, x1: Array) -> Array:
     out = np.array(x1, dtype=float)
     out[nq : nq + nd] = own[1] + nu[0] @ constraint_jacobian(model, x1[:nq])[:, :nd]
     return out
+
+
+def velocity_slope(space: StateSpace, model: Model, x: Array, slope: bool = True) -> tuple[Array, Array]:
+    """v (nv,) of a state x (nx,) = (q, p, v_rho), along the constraints, and its derivative (nv, 2 nv) by tangent components (empty
+    without `slope`): of M v + C'nu = p, Dh v = 0."""
+    nq, nv, nd = model.nq, model.nv, model.nd
+
+    def velocity(y: Array) -> Array:
+        rows = np.ascontiguousarray(y.reshape(-1, y.shape[-1]))
+        parts = (np.ascontiguousarray(part) for part in (rows[:, :nq], rows[:, nq : nq + nd], rows[:, nq + nd :]))
+        return np.asarray(core(model).velocity(*parts)[0][0])
+
+    v = velocity(x)
+    if not slope:
+        return v, np.zeros((nv, 0))
+    if not model.configuration.flat:
+        return v, slopes(lambda d: velocity(space.retract(x, d)), 2 * nv)
+    q, nc = x[:nq], model.nc
+    _, by, mass = lagrangian_second(model, q, v)
+    right = np.zeros((nd + nc, 2 * nv))
+    right[:nd, :nv] = -by.T[:nd]
+    right[:nd, nv : nv + nd] = np.eye(nd)
+    right[:nd, nv + nd :] = -mass[:nd, nd:]
+    matrix = np.zeros((nd + nc, nd + nc))
+    matrix[:nd, :nd] = mass[:nd, :nd]
+    if nc:
+        C = constraint_jacobian(model, q)
+        right[:nd, :nv] -= _turn(model, q, along(model, x[None])[2][0])
+        right[nd:, :nv] = -constraint_hessian(model, q) @ v
+        right[nd:, nv + nd :] = -C[:, nd:]
+        matrix[nd:, :nd], matrix[:nd, nd:] = C[:, :nd], C[:, :nd].T
+    dv = np.zeros((nv, 2 * nv))
+    dv[:nd] = np.linalg.lstsq(matrix, right, rcond=1e-13)[0][:nd]
+    dv[nd:, nv + nd :] = np.eye(nv - nd)
+    return v, dv
 
 
 def _turn(model: Model, q: Array, nu: Array) -> Array:
