@@ -108,7 +108,7 @@ def test_free_body(seed: int) -> None:
     inertia, mass, com = a @ a.T + np.eye(3), 2.7, rng.uniform(-0.4, 0.4, 3)
     body = da.tz(0.0, name="body", mass=mass, inertia=inertia, com=com)
     model = da.Model(
-        [da.free("hull", body)], [da.Gravity(GRAVITY), da.Wrench("body", ("x", "y", "z"), ("a", "b", "c"))]
+        [da.free_euler("hull", body)], [da.Gravity(GRAVITY), da.Wrench("body", ("x", "y", "z"), ("a", "b", "c"))]
     )
     other = pin.Model()
     other.gravity.linear = np.array(GRAVITY)

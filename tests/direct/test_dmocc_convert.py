@@ -56,7 +56,7 @@ def mechanism():
     tilt = np.eye(4)
     tilt[:3, :3] = [[0, -1, 0], [0, 0, -1], [1, 0, 0]]
     tilt[:3, 3] = [0.1, 0.2, 0.3]
-    hull = da.free(
+    hull = da.free_euler(
         "hull",
         rz("wheel", tx(0.1, **SOLID)),
         tx(0.3, ry("l1", rx("l2", rz("l3", tz(-0.4, name="leg", com=(0.1, 0, 0), **SOLID))))),

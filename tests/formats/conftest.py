@@ -35,7 +35,7 @@ def build_everything() -> da.Model:
         rx("a", tz(-1.0, name="a end", mass=1.0)),
         rx("b", tz(-1.0, name="b end", mass=1.0)),
         rx("c", tz(-1.0, name="c end", mass=1.0)),
-        da.free("body", name="body", mass=1.0, inertia=(1, 2, 2.5)),
+        da.free_euler("body", name="body", mass=1.0, inertia=(1, 2, 2.5)),
     ]
     elements = [
         da.Gravity((0, -9.8, 0)),

@@ -186,7 +186,7 @@ def test_momenta_of_coordinate_symmetries_are_exact() -> None:
 
 
 def test_angular_momentum_of_a_top_is_bounded_and_second_order() -> None:
-    model = da.Model([da.spherical("body", mass=1.0, inertia=(0.3, 0.5, 0.9))])
+    model = da.Model([da.spherical_euler("body", mass=1.0, inertia=(0.3, 0.5, 0.9))])
     worst = []
     for dt in (0.02, 0.01):
         vi = da.MidpointVI(model, dt)

@@ -135,7 +135,7 @@ def test_a_cart_runs_on_a_rail_as_long_as_its_motion() -> None:
 def test_mass_boxes_have_the_given_inertia() -> None:
     m, sides = 2.0, np.array([0.2, 0.3, 0.4])
     inertia = m / 12 * (np.sum(sides**2) - sides**2)
-    scene = build_scene(Model([da.free("body", name="body", mass=m, inertia=tuple(inertia))]))
+    scene = build_scene(Model([da.free_euler("body", name="body", mass=m, inertia=tuple(inertia))]))
     (box,) = [s for s in scene.shapes if s.role == "mass"]
     assert box.kind == "box"
     np.testing.assert_allclose(box.size, sides)
@@ -144,7 +144,7 @@ def test_mass_boxes_have_the_given_inertia() -> None:
 def test_a_full_inertia_turns_the_box() -> None:
     turn = elementary("rz", 0.5)[:3, :3]
     inertia = turn @ np.diag([0.02, 0.03, 0.04]) @ turn.T
-    scene = build_scene(Model([da.free("body", name="body", mass=1.0, inertia=inertia)]))
+    scene = build_scene(Model([da.free_euler("body", name="body", mass=1.0, inertia=inertia)]))
     (box,) = [s for s in scene.shapes if s.role == "mass"]
     axes = np.array(box.pose)[:3, :3]
     back = axes @ np.diag((np.sum(np.square(box.size)) - np.square(box.size)) / 12) @ axes.T
@@ -233,7 +233,7 @@ def test_overlays_show_whose_part_it_is() -> None:
 def test_runaway_motions_are_followed() -> None:
     q = np.zeros((20, 6))
     q[:, 0] = np.linspace(0, 1000, 20)
-    scene = build_scene(Model([da.free("body", tx(0.5, name="tip"), name="body", mass=1.0)]), q)
+    scene = build_scene(Model([da.free_euler("body", tx(0.5, name="tip"), name="body", mass=1.0)]), q)
     assert scene.camera.follow
     assert scene.camera.radius < 5
 

@@ -92,7 +92,7 @@ def everything() -> Model:
         [
             tz(1.5, name="ceiling"),
             tx(0.6, tz(1.5, name="corner")),
-            da.free(
+            da.free_euler(
                 "body",
                 tz(0.15, name="top"),
                 tx(0.3, name="edge"),
@@ -114,7 +114,7 @@ def everything() -> Model:
                     ],
                 ),
             ),
-            tx(0.9, da.spherical("ball", tz(-0.5, name="plumb", mass=0.3))),
+            tx(0.9, da.spherical_euler("ball", tz(-0.5, name="plumb", mass=0.3))),
         ],
         [
             da.Gravity(),

@@ -192,7 +192,7 @@ def _parse(
             column = error.start - raw.rfind(b"\n", 0, error.start)
             raise ModelError("the text is not UTF-8", file=file, line=line, column=column) from None
         model, named = _parse_text(text, kind, file)
-    arrays = {name: np.array([table.get(v, 0.0) for v in model.variables]) for name, table in named.items()}
+    arrays = {name: model.configuration.point(table) for name, table in named.items()}
     return model, arrays
 
 

@@ -203,6 +203,10 @@ def _configurations(data: Any, model: Model) -> Configurations:
                     variable,
                 )
         found[name] = {v: _number(x, (*path, v)) for v, x in row.items()}
+        try:
+            model.configuration.point(found[name], f"configuration {name!r}")  # quaternions have length 1
+        except ValueError as error:
+            raise Fault(str(error), path) from None
     return found
 
 
@@ -313,12 +317,14 @@ def to_document(model: Model, configurations: Mapping[str, Any] | None = None) -
 
 
 def named_values(model: Model, q: Any) -> dict[str, float]:
-    """{variable: number} of a configuration given as such a table or as an array (nq,).
+    """{variable: number} of a configuration given as such a table or as an array (nq,); of models with balls it has every coordinate.
 
     >>> from dalembert import Model, tx
     >>> named_values(Model([tx("x", mass=1.0)]), [2.0])
     {'x': 2.0}
     """
+    if not model.configuration.flat:
+        return dict(zip(model.variables, model.configuration.point(q).tolist(), strict=True))
     if not isinstance(q, Mapping):
         values = [float(x) for x in q]
         if len(values) != model.nq:

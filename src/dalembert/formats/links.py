@@ -19,7 +19,7 @@ from .rigid import Array
 
 @dataclass(frozen=True)
 class Motion:
-    """One elementary motion: "r" or "t" about or along axis 0, 1, 2."""
+    """One elementary motion: "r" or "t" about or along axis 0, 1, 2, or "b", a ball (axis 0)."""
 
     kind: str
     axis: int
@@ -37,7 +37,7 @@ class Link:
     motions: tuple[Motion, ...]
 
     def starts_as(self, kinds: str, suffixes: tuple[str, ...]) -> str | None:
-        """The prefix of a joint of several variables (`free`, `planar`) that this link moves by, or None."""
+        """The prefix of a joint of several variables (`floating`, `planar`) that this link moves by, or None."""
         if len(self.motions) != len(suffixes) or not all(map(rigid.is_identity, self.constants[1:-1])):
             return None
         if "".join(m.kind + "xyz"[m.axis] for m in self.motions) != kinds:
@@ -67,9 +67,8 @@ def links_of(model: Model, format: str) -> list[Link]:
         if f.pitch:
             raise ModelError(f"{f.label}: {format} has no screw joints", culprit=f.label)
         if isinstance(f.value, str):
-            if f.transform == TURN:
-                raise ModelError(f"{f.label}: a ball cannot be written to this format yet", culprit=f.variable)
-            motion = Motion(f.transform[0], "xyz".index(f.transform[1]), f.value)
+            ball = f.transform == TURN
+            motion = Motion(f.transform[0], 0 if ball else "xyz".index(f.transform[1]), f.value)
             constants, motions = (*constants, np.eye(4)), (*motions, motion)
         else:
             constants = (*constants[:-1], constants[-1] @ f.local_pose())

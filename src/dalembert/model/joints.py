@@ -1,7 +1,7 @@
 """Joints (Scalable variational integrators, section III-A), composed of elementary frames: each is one nested frame.
 
 Children and options (name, mass, ...) belong to the last, moving frame. Names of several variables derive from a
-prefix: `free("body")` has body.tx ... body.rx.
+prefix: `planar("puck")` has puck.tx, puck.ty, puck.rz.
 """
 
 from __future__ import annotations
@@ -119,4 +119,4 @@ def floating(prefix: str | Kinematic, *children: Frame, **options: Any) -> Frame
     return _chain([*zip((tx, ty, tz), places, strict=True), (ball, prefix)], children, options)
 
 
-spherical, free = spherical_euler, free_euler
+spherical, free = ball, floating  # by other names

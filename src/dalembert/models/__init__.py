@@ -25,7 +25,7 @@ from ..model import (
     Kinematic,
     Model,
     PointToPoint,
-    free,
+    free_euler,
     rx,
     ry,
     rz,
@@ -147,7 +147,7 @@ def free_top(
     >>> free_top().nq
     6
     """
-    body = free("top", name="top", mass=mass, inertia=inertia)
+    body = free_euler("top", name="top", mass=mass, inertia=inertia)
     return Model([body], [Gravity((0.0, 0.0, -gravity))] if gravity else [], "free_top")
 
 
@@ -181,7 +181,7 @@ def string_puppet(*, height: float = 2.0, gravity: float = 9.8) -> Model:
         upper = rx(f"{side}_shoulder_x", tz(-0.15, mass=0.3, inertia=(0.003, 0.003, 0.001)), tz(-0.3, elbow))
         return tx(x, tz(0.25, ry(f"{side}_shoulder_y", upper)), name=f"{side}_shoulder")
 
-    torso = free(
+    torso = free_euler(
         "torso", arm("left", -0.2), arm("right", 0.2), tz(0.3, ty(-0.1, name="back")), name="torso", mass=2.0,
         inertia=(0.05, 0.04, 0.03),
     )  # fmt: skip

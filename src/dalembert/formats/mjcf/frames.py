@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError
-from ...model import Frame, free, se3, spherical
+from ...model import Frame, ball, floating, se3
 from .. import rigid
 from ..rigid import Array
 from .geoms import Geoms
@@ -79,7 +79,7 @@ def _body(body: Body, options: dict[str, Any]) -> Frame:
     if not body.joints:
         return se3(body.local, *options.pop("children"), **options)
     if body.joints[0].kind == "free":
-        return free(body.joints[0].name, *options.pop("children"), **options)
+        return floating(body.joints[0].name, *options.pop("children"), **options)
     # before[i]: the constant transform in front of joint i; the last one comes behind all joints
     before = [body.local, *(np.eye(4) for _ in body.joints)]
     for i, joint in enumerate(body.joints):
@@ -111,7 +111,7 @@ def _back(joint: Joint) -> Array:
 def _ball(joint: Joint, before: Array, after: Array, last: dict[str, Any]) -> Frame:
     children = last.pop("children")
     if rigid.is_identity(after):
-        frame = spherical(joint.name, *children, **last)
+        frame = ball(joint.name, *children, **last)
     else:
-        frame = spherical(joint.name, se3(after, *children, **last))
+        frame = ball(joint.name, se3(after, *children, **last))
     return frame if rigid.is_identity(before) else se3(before, frame)

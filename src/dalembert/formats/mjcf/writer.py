@@ -33,7 +33,7 @@ from ..document import named_values
 from ..links import Link, links_of, text
 from ..rigid import Array
 
-_FREE = (".tx", ".ty", ".tz", ".rz", ".ry", ".rx")
+_FLOATING = (".x", ".y", ".z", "")
 
 
 def write(model: Model, configurations: Mapping[str, Named] | None = None) -> str:
@@ -64,18 +64,20 @@ class _Writer:
                 g = g @ c
             self.world.append(g)
         self.floating = {i: name for i, link in enumerate(self.links) if (name := self._free(link)) is not None}
-        self.in_floating = {name + s for name in self.floating.values() for s in _FREE}
+        places = model.configuration.places  # of balls: MJCF has no damping, springs or motors by component
+        self.several = {v for place in places for v in model.velocities[place.v]}
+        self.several |= {name + s for name in self.floating.values() for s in (".x", ".y", ".z", ".vx", ".vy", ".vz")}
         self.gravity: tuple[float, ...] | None = None
-        self.joint: dict[str, dict[str, float]] = {v: {} for v in model.variables}
+        self.joint: dict[str, dict[str, float]] = {v: {} for v in (*model.variables, *model.velocities)}
         self.sites: dict[str, None] = {}
         self.sections: dict[str, list[str]] = {"equality": [], "tendon": [], "actuator": []}
         for e in model.elements:
             self._element(e)
 
     def _free(self, link: Link) -> str | None:
-        name = link.starts_as("txtytzrzryrx", _FREE)
+        name = link.starts_as("txtytzbx", _FLOATING)
         ends = rigid.is_identity(link.constants[0]) and rigid.is_identity(link.constants[-1])
-        return name if link.parent == 0 and ends and name not in self.model.variables else None
+        return name if link.parent == 0 and ends else None
 
     # ---- elements
 
@@ -83,8 +85,8 @@ class _Writer:
         if isinstance(e, Gravity) and e.masses is None and self.gravity is None:
             self.gravity = e.acceleration
         elif isinstance(e, Damping):
-            for v in self.model.dynamic:
-                self._joint_value(e, v, "damping", e.coefficient(v))
+            for v, c in e.by_velocity(self.model).items():
+                self._joint_value(e, v, "damping", c)
         elif isinstance(e, ConfigSpring) and not self.joint[e.variable].get("stiffness"):
             self._joint_value(e, e.variable, "stiffness", e.stiffness)
             self._joint_value(e, e.variable, "springref", e.rest)
@@ -113,8 +115,8 @@ class _Writer:
         return ModelError(f"{e.label}: MJCF cannot say this (or not a second time)", culprit=e.label)
 
     def _one_variable(self, e: Element, variable: str) -> None:
-        if variable in self.in_floating:
-            raise ModelError(f"{e.label}: '{variable}' belongs to a free joint", culprit=variable)
+        if variable in self.several:
+            raise ModelError(f"{e.label}: '{variable}' belongs to a free or a ball joint", culprit=variable)
 
     def _joint_value(self, e: Element, variable: str, key: str, value: float) -> None:
         if value:
@@ -208,9 +210,11 @@ class _Writer:
                 for c in link.constants[k + 1 :]:
                     behind = behind @ c
                 back = rigid.inverse(behind)
-                kind = "hinge" if motion.kind == "r" else "slide"
-                extra = "".join(f' {key}="{x!r}"' for key, x in self.joint[motion.variable].items())
-                where = f'pos="{text(back[:3, 3])}" axis="{text(back[:3, motion.axis])}"'
+                kind = {"r": "hinge", "t": "slide", "b": "ball"}[motion.kind]
+                extra = "".join(f' {key}="{x!r}"' for key, x in self.joint.get(motion.variable, {}).items())
+                where = f'pos="{text(back[:3, 3])}"'
+                if kind != "ball":
+                    where += f' axis="{text(back[:3, motion.axis])}"'
                 out.append(f'  <joint name={quoteattr(motion.variable)} type="{kind}" {where}{extra}/>')
         if f.mass or any(f.inertia):
             full = any(f.inertia[3:])
@@ -224,13 +228,10 @@ class _Writer:
 
     def _qpos(self, table: dict[str, float]) -> list[float]:
         found: list[float] = []
-        for i, link in enumerate(self.links):
-            values = [table.get(m.variable, 0.0) for m in link.motions]
-            if i in self.floating:
-                rz, ry, rx = values[3:]
-                found += values[:3] + rigid.to_quaternion(rigid.from_rpy((rx, ry, rz)))
-            else:
-                found += values
+        for link in self.links:
+            for m in link.motions:
+                names = [f"{m.variable}.q{k}" for k in "wxyz"] if m.kind == "b" else [m.variable]
+                found += [table.get(name, 0.0) for name in names]
         return found
 
 

@@ -23,7 +23,7 @@ from ...model import (
     LinearRelation,
     Model,
     Visual,
-    free,
+    floating,
     planar,
     se3,
 )
@@ -47,7 +47,7 @@ def read(
 ) -> tuple[Model, Configurations]:
     """Read a URDF text.
 
-    `root`: "fixed" to the world, or "free" (six variables root.tx ... root.rx). `gravity`: URDF has none of its own;
+    `root`: "fixed" to the world, or "free" (`floating(root)`: root.x ... root.qz). `gravity`: URDF has none of its own;
     None for none. `inputs`: a force input for every joint that does not mimic another. `massless`: what to do with
     joints that move no mass: "error", or "kinematic" (their variable is prescribed).
 
@@ -112,7 +112,7 @@ class _Reader:
                     tops += options["children"]
                 elif root == "free":
                     children = options.pop("children")
-                    tops.append(free(link, *children, **options))
+                    tops.append(floating(link, *children, **options))
                 else:
                     children = options.pop("children")
                     tops.append(se3(np.eye(4), *children, **options))
@@ -242,7 +242,7 @@ class _Reader:
             if kinematic:
                 raise joint.wrong(f"joint '{name}': a {kind} joint that moves no mass", name)
             if kind == "floating":
-                frame = free(name, *children, **options)
+                frame = floating(name, *children, **options)
             elif axis == (0.0, 0.0, 1.0):
                 frame = planar(name, *children, **options)
             else:
@@ -261,7 +261,7 @@ class _Reader:
         damping: dict[str, float] = {}
         forces: list[Element] = []
         for name, joint in self.joints.items():
-            variables = {"floating": (".tx", ".ty", ".tz", ".rz", ".ry", ".rx"), "planar": (".tx", ".ty", ".rz")}.get(
+            variables = {"floating": (".vx", ".vy", ".vz", ".wx", ".wy", ".wz"), "planar": (".tx", ".ty", ".rz")}.get(
                 joint.need("type"), () if joint.need("type") == "fixed" else ("",)
             )
             moves_mass = massless == "error" or heavy[self._child(joint)]

@@ -16,14 +16,15 @@ from ..links import Link, links_of, text
 from ..names import Names
 from .reader import DEFAULT_GRAVITY
 
-_FREE = (".tx", ".ty", ".tz", ".rz", ".ry", ".rx")
+_FLOATING = (".x", ".y", ".z", "")
+_RATES = (".vx", ".vy", ".vz", ".wx", ".wy", ".wz")
 _PLANAR = (".tx", ".ty", ".rz")
 
 
 def write(model: Model) -> str:
     """A model as URDF, with the root link "world"; `ModelError` says what cannot be said in URDF.
 
-    That is: kinematic variables, screws, and all elements but damping, relations of two variables (mimic), and gravity
+    That is: kinematic variables, screws, balls that do not float, and all elements but damping, relations of two variables (mimic), and gravity
     (0, 0, -9.81), which `read` assumes. Reading the text gives the same mechanics and names; elementary constant frames
     come back as fixed transforms, and frames that need a link but have no name get one.
 
@@ -49,8 +50,8 @@ class _Writer:
 
     def _element(self, e: Element) -> None:
         if isinstance(e, Damping):
-            for v in self.model.dynamic:
-                self.damping[v] = self.damping.get(v, 0.0) + e.coefficient(v)
+            for v, c in e.by_velocity(self.model).items():
+                self.damping[v] = self.damping.get(v, 0.0) + c
         elif isinstance(e, LinearRelation) and len([k for _, k in e.coefficients if k]) == 2:
             (one, a), (two, b) = ((v, k) for v, k in e.coefficients if k)
             if one in self.mimic:
@@ -74,10 +75,10 @@ class _Writer:
         """The joints from the parent link; one of several variables, or elementary ones with empty links between."""
         parent = self.links[link.parent].name
         c = link.constants
-        free_name, planar_name = link.starts_as("txtytzrzryrx", _FREE), link.starts_as("txtyrz", _PLANAR)
+        free_name, planar_name = link.starts_as("txtytzbx", _FLOATING), link.starts_as("txtyrz", _PLANAR)
         if free_name and rigid.is_identity(c[-1]) and self._usable(free_name):
             return self._joint(
-                free_name, "floating", parent, link.name, c[0], None, self._same_damping(free_name, _FREE)
+                free_name, "floating", parent, link.name, c[0], None, self._same_damping(free_name, _RATES)
             )
         if planar_name and self._usable(planar_name) and not c[-1][:3, 3].any():
             axis = c[-1][:3, :3].T[:, 2]
@@ -97,6 +98,10 @@ class _Writer:
             if not last or not rigid.is_identity(after):
                 child = self._empty_name(motion.variable)
                 out.append(f"  <link name={quoteattr(child)}/>")
+            if motion.kind == "b":
+                raise ModelError(
+                    f"'{motion.variable}': URDF has floating bodies, no ball joints", culprit=motion.variable
+                )
             kind = "continuous" if motion.kind == "r" else "prismatic"
             damping = self.damping.get(motion.variable, 0.0)
             out += self._joint(motion.variable, kind, parent, child, origin, axis, damping)

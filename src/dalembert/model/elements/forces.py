@@ -79,6 +79,11 @@ class Damping(ForceElement):
         """The coefficient that acts on a variable."""
         return dict(self.coefficients).get(variable, self._rest())
 
+    def by_velocity(self, model: Model) -> dict[str, float]:
+        """The coefficient of every dynamic velocity of a model, by name."""
+        own = {model.velocity_index(name): c for name, c in self.coefficients}
+        return {name: own.get(i, self._rest()) for i, name in enumerate(model.velocities[: model.nd])}
+
     def _rest(self) -> float:
         assert not isinstance(self.default, Mapping)  # only on the way in
         return self.default
@@ -89,9 +94,7 @@ class Damping(ForceElement):
                 self._refuse(f"'{name}' is kinematic, no force acts on it", name)
 
     def compile(self, table: Table) -> Iterable[Row]:
-        rest, model = self._rest(), table.model
-        own = {model.velocity_index(name): c for name, c in self.coefficients}
-        table.damping({name: own.get(i, rest) for i, name in enumerate(model.velocities[: model.nd])})
+        table.damping(self.by_velocity(table.model))
         return []
 
     def symbolic(self, s: Symbolic) -> Any:
