@@ -12,6 +12,17 @@ const double* path(const OptArray& Rho, size_t count, size_t steps, size_t nqk, 
   return sized(Rho, count * steps * (*by_part ? o.parts->count : 1) * nqk, "kinematic");
 }
 
+// The first steps of a motion cannot be judged when they are made: they are as good as the first that can.
+void judge_first(double* checks, size_t rows) {
+  auto take = [&](size_t row, size_t from, int column) {
+    double &a = checks[row * kChecks + column], b = checks[from * kChecks + column];
+    if (a < b) a = b;
+  };
+  if (rows > 1) take(0, 1, 0);
+  if (rows > 2)
+    for (size_t row : {1, 0}) take(row, 2, 1);
+}
+
 // ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored. With adapt, `rho_rows` prescribed
 // values per step, at equal times
 nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
@@ -60,6 +71,7 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
     }
   }
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
+  if (!(adapt > 0) && every == 1) judge_first(C, done);
   return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac);
 }
 
@@ -83,6 +95,7 @@ nb::tuple checks(Core& core, const Options& o, const Array& Q, const Array& P, c
     nb::gil_scoped_release nogil;
     st = core.table().rollout(s, o, r, 0, int(steps), false);
   }
+  judge_first(C, st.steps);
   return nb::make_tuple(ac, st.steps);
 }
 
@@ -139,6 +152,8 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
     for (int from = 0; from < steps && !stop && st->status == 0; from += block)
       *st = k.rollout(s, o, r[0], from, from + block < steps ? from + block : steps, from > 0);
   });
+  if (keep)
+    for (size_t c = 0; c < count; ++c) judge_first(C + c * check_rows * kChecks, status[c].steps);
   nb::list done, codes;
   for (const RolloutStatus& st : status) {
     done.append(st.steps);

@@ -181,20 +181,6 @@ void bind_steps(nb::class_<Core>& c) {
     nb::gil_scoped_acquire gil;
     return nb::make_tuple(a, status == 0);
   })
-      .def("condition",
-           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& y,
-              const Array& lam) {
-    Sizes z(c.model());
-    sized(x, z.nq, "q");
-    sized(p, z.nd, "p");
-    sized(u, z.nu, "u");
-    sized(y, z.nq, "next q");
-    sized(lam, z.nc, "lam");
-    double newton = 0;
-    Lease s(c);
-    double cons = c.table().condition(s, o, dt, x.data(), p.data(), u.data(), y.data(), lam.data(), &newton);
-    return nb::make_tuple(newton, cons);
-  })
       // repeats one kernel on the same point, for the benchmarks: CPU seconds per call
       .def("time", [](Core& c, const std::string& what, const Options& o, double dt, const Array& x, const Array& p,
                       const Array& u, const Array& y, const Array& lam, int repeats) {

@@ -1202,44 +1202,6 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
   return ok ? StepOk : StepSingular;
 }
 
-// estimate of the condition of Dh(q_k+1) M^-1 Dh(q_k)^T (pivot ratio) and of the Newton matrix
-static double condition(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
-                        const double* y, const double* lam, double* newton_out) {
-  Work<double>& w = work(s);
-  const ModelData& M = *w.M;
-  StepOptions o = options(opt);
-  load_solved(w, x, p, u, y, lam);
-  prepare(w, o, dt, false, false);
-  double lo = 1e300, hi = 0;
-  for (int i = 0; i < M.nd; ++i) {
-    double a = __builtin_fabs(w.newton.inverse_pivot[i]);
-    if (a > hi) hi = a;
-    if (a < lo) lo = a;
-  }
-  *newton_out = M.nd ? hi / lo : 1;
-  if (!M.nc) return 1;
-  for (int i = 0; i < M.nd; ++i)
-    for (int c = 0; c < M.nc; ++c) w.lin.Z[i * M.nc + c] = w.con.C0[c * M.nv + i];
-  solve(w, w.lin.Z, M.nc, M.nc);
-  double *A = w.con.dense, *V = A + M.nc * M.nc, *sv = V + 2 * M.nc * M.nc, *B = sv + 4 * M.nc;
-  for (int c = 0; c < M.nc; ++c) {
-    for (int k = 0; k < M.nc; ++k) {
-      double t = 0;
-      for (int i = 0; i < M.nd; ++i) t += w.con.C1[c * M.nv + i] * w.lin.Z[i * M.nc + k];
-      A[c * M.nc + k] = t;
-    }
-    B[c] = 0;
-  }
-  least_norm(A, V, sv, M.nc, B, 1, 1, 1e-12);
-  lo = 1e300;
-  hi = 0;
-  for (int c = 0; c < M.nc; ++c) {
-    if (sv[c] > hi) hi = sv[c];
-    if (sv[c] < lo) lo = sv[c];
-  }
-  return lo > 0 ? hi / lo : 1e300;
-}
-
 #define DAL_STRING(x) #x
 #define DAL_NAME(x) DAL_STRING(x)
 
@@ -1275,7 +1237,6 @@ const KernelTable table = {
     derivatives,
     adjoint_at,
     second_order,
-    condition,
     riccati,
     riccati_workspace,
     riccati_rollout,

@@ -103,8 +103,6 @@ struct KernelTable {
   // H (count, nw, nw) for count costates (count, nd + nd + nc): one preparation, many contractions
   int (*second_order)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
                       double* lam, Given, int count, const double* z, double* H);
-  double (*condition)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u,
-                      const double* y, const double* lam, double* newton_out);
   // linear-quadratic kernel
   bool (*riccati)(const RiccatiProblem&, RiccatiSolution&, double* work);
   std::size_t (*riccati_workspace)(int states, int inputs);

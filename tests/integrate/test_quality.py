@@ -223,3 +223,141 @@ def test_batches_say_which_rollout() -> None:
         da.rollouts(vi, starts, 40, keep=False, accuracy="raise")
     with pytest.raises(ValueError, match="accuracy must be"):
         da.rollouts(vi, starts, 40, accuracy="loud")
+
+
+# ---- a wrong root near a collision
+
+
+@pytest.mark.parametrize("dt", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("miss", [1e-4, 1e-2, 5e-2, 0.2])
+def test_wrong_roots_near_a_collision_are_told(miss: float, dt: float) -> None:
+    """Two point masses that nearly hit each other: steps at the collision have roots with any energy."""
+    bodies = [tx(f"x{i}", ty(f"y{i}", mass=1.0, name=f"B{i}")) for i in range(2)]
+    vi = da.MidpointVI(da.Model(bodies, [da.PointGravity("B0", "B1", 1.0)]), dt)
+    start = vi.state(q=[-0.5, 0.0, 0.5, miss], v=[0.3, 0.0, -0.3, 0.0])
+    told = False
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            motion = vi.simulate(start, time=2.0)
+        except da.ConvergenceError as error:
+            told, motion = True, error.trajectory
+    energy = motion.energy()
+    assert told or caught or np.abs(energy - energy[0]).max() < 0.02 * abs(energy[0])
+
+
+# ---- steps that adapt
+
+
+def kepler(dt: float, periods: int, **options: object) -> da.Trajectory:
+    """A planet on an ellipse with e = 0.9, period 2 pi."""
+    planet = tx("x", ty("y", name="planet", mass=1.0))
+    model = da.Model([planet], [da.PointGravity("planet", "world", 1.0)])
+    vi = da.MidpointVI(model, dt)
+    start = vi.state(q=[1.9, 0.0], v=[0.0, np.sqrt(0.1 / 1.9)])
+    return vi.simulate(start, time=2 * np.pi * periods, **options)  # type: ignore[arg-type]
+
+
+def test_adaptive_kepler() -> None:
+    found = kepler(2 * np.pi / 50, 10, adapt=1e-4)
+    energy = found.energy() + 0.5
+    assert found.steps == 500
+    assert found.checks is not None
+    assert found.checks[:, 4].sum() < 400 * 10
+    assert np.abs(energy).max() < 5e-3
+    first, last = np.abs(energy[:250]).max(), np.abs(energy[250:]).max()
+    assert last < 1.5 * first
+    with pytest.warns(da.AccuracyWarning):
+        fixed = kepler(2 * np.pi / 400, 2)
+    assert np.abs(fixed.energy() + 0.5).max() > 4 * np.abs(energy).max()
+
+
+def test_the_lift_of_20_with_steps_that_adapt() -> None:
+    """1e-2 rad over 20 s in less than a third of the steps of the best fixed length: 5000 fixed steps are off by 0.3 rad, 10000 by 5e-3."""
+    segments, time = 20, 20.0
+    model = models.scissor_lift(segments)
+    at = model.index("R00")
+    fine = lift(segments, 0.001, time, every=40)
+    found = lift(segments, 0.04, time, adapt=3e-4)
+    np.testing.assert_array_equal(found.t, 0.04 * np.arange(501))
+    assert found.checks is not None
+    assert found.checks[:, 4].sum() < 1700
+    assert np.abs(found.q[:, at] - fine.q[:, at]).max() < 1e-2
+    assert found.quality(0).good
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        coarse = lift(segments, 0.004, time, every=10)
+    assert np.abs(coarse.q[:, at] - fine.q[:, at]).max() > 0.1
+
+
+@pytest.mark.parametrize("order", [2, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_adaptive_steps_with_inputs_prescribed_motion_and_policies(name: str, order: int) -> None:
+    model, q, given = CASES[name]
+    vi = da.MidpointVI(model, 0.1, order=order)
+    start = vi.state(q=q)
+    truth = da.MidpointVI(model, 0.1 / 512)
+    held = {k: (lambda t, f=f: f(np.floor(t / 0.1 + 1e-9) * 0.1)) if k == "u" else f for k, f in given.items()}
+    fine = truth.simulate(start, 5120, every=512, **held)
+    errors = []
+    for tolerance in (1e-3, 1e-6):
+        found = vi.simulate(start, 10, adapt=tolerance, **given)
+        errors.append(np.abs(found.q - fine.q).max())
+        assert found.scheme is None
+        assert found.checks is not None
+        assert (found.checks[:, 0] < tolerance).all()
+        assert (np.log2(found.checks[:, 4]) % 1 == 0).all()
+        u = given.get("u", lambda t: np.zeros(model.nu))
+        policy = vi.simulate(
+            start, 10, adapt=tolerance, u=lambda t, s, u=u: u(t), kinematic=given.get("kinematic")
+        )  # the policy sees the output times only
+        np.testing.assert_allclose(policy.q, found.q, atol=1e-7)
+    assert errors[1] < 1e-3
+    assert errors[1] < max(0.3 * errors[0], 1e-5)
+
+
+def test_adaptive_steps_that_cannot_get_there() -> None:
+    vi = da.MidpointVI(models.n_link(2), 0.1)
+    start = vi.state(q=[3.0, 1.0], v=[20.0, -20.0])
+    with pytest.warns(da.AccuracyWarning, match="do not reach"):
+        vi.simulate(start, 2, adapt=1e-14)
+    for bad in (0.0, -1.0, 2.0, np.nan):
+        with pytest.raises(ValueError, match="adapt must be"):
+            vi.simulate(start, 2, adapt=bad)
+
+
+# ---- singularities
+
+
+def test_conditions_grow_towards_singularities_and_name_them() -> None:
+    """Section VII of Structured linearization: blocks of one row, and matrices that shrink as a whole."""
+    pole = da.MidpointVI(da.Model([rz("phi", da.ry("theta", da.tz(-1.0, mass=1.0)))]), 0.01)
+    for angle in (1e-1, 1e-2, 1e-4):
+        found = pole.condition(pole.state(q=[0.0, angle]))
+        assert found.mass == pytest.approx(np.sin(angle) ** -2, rel=1e-2)
+        assert found.mass_variables == ("phi",)
+        assert found.names == ("phi",)
+    # a slider on a crank near its dead point
+    crank = da.Model(
+        [
+            rz("crank", tx(1.0, rz("rod", tx(2.0, name="end", mass=1.0)), mass=1.0)),
+            tx("slide", name="slider", mass=1.0),
+        ],
+        [da.PointToPoint("end", "slider", "xy")],
+    )
+    vi = da.MidpointVI(crank, 0.01)
+    values = []
+    for angle in (0.5, 0.05, 0.005):
+        q = [angle, -angle - np.arcsin(0.5 * np.sin(angle)), np.cos(angle) + 2 * np.cos(np.arcsin(0.5 * np.sin(angle)))]
+        values.append(vi.condition(vi.state(q=q)))
+    assert all(x.constraints < 100 for x in values)  # a dead point of the drive is no singularity of the loop
+
+
+def test_the_condition_of_a_motion() -> None:
+    motion = lift(5, 0.01, 2.0)
+    found = motion.quality()
+    assert found.condition is not None
+    assert found.condition.worst > 100
+    assert found.condition_time in motion.t
+    assert f"condition {found.condition.worst:.1g}" in repr(found)
+    assert motion.quality(0).condition is None

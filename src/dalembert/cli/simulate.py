@@ -37,6 +37,10 @@ def simulate(
     forcing: Forcing = "split",
     order: Order = 2,
     every: Annotated[int, typer.Option("--every", min=1, help="Keep only each n-th state of a long run.")] = 1,
+    adapt: Annotated[
+        float | None,
+        typer.Option("--adapt", help="Substeps between output times: largest jump of energy, relative (1e-3, say)."),
+    ] = None,
     plot: Plot = None,
     html: Html = None,
     save: Save = None,
@@ -67,7 +71,7 @@ def simulate(
     forces, rho = inputs_of(model, u, inputs, state, n, dt)
     failure = None
     try:
-        motion, facts = run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, every=every)
+        motion, facts = run(vi, state, time, quiet=as_json, u=forces, kinematic=rho, every=every, adapt=adapt)
     except ConvergenceError as error:
         if error.trajectory is None or len(error.trajectory) < 2:
             raise
@@ -145,6 +149,8 @@ def facts_of(motion: Trajectory, seconds: float) -> dict[str, Any]:
         violation = motion.constraint_violation()
         facts["constraint violation at start"] = float(violation[0].max())  # that of the given numbers
         facts["largest constraint violation"] = float(violation[1:].max(initial=0.0))
+    quality = motion.quality()
+    facts["quality"] = repr(quality).removeprefix("Quality(").removesuffix(")")
     if math.isnan(seconds):
         del facts["run time (s)"]
     facts["final configuration"] = dict(zip(model.variables, motion.q[-1].tolist(), strict=True))

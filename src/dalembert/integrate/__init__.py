@@ -1,17 +1,20 @@
 """One-step maps: the variational integrator, maps of one's own, trajectories, batches, and continuous simulation to compare with."""
 
 from .batch import Rollouts, ensemble, rollouts
+from .condition import Condition
 from .continuous import simulate_continuous
 from .discrete_lagrangian import DiscreteLagrangian
 from .euler import EulerModel
 from .midpoint import MidpointVI
 from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
+from .quality import Quality
 from .reachable import velocity_slope
 from .scheme import Scheme
 from .trajectory import State, Trajectory
 
 __all__ = [
+    "Condition",
     "ConstraintForces",
     "DiscreteLagrangian",
     "EulerModel",
@@ -19,6 +22,7 @@ __all__ = [
     "Moving",
     "OneStep",
     "OneStepMap",
+    "Quality",
     "Rollouts",
     "Scheme",
     "State",

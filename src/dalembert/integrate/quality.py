@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import AccuracyError, AccuracyWarning
+from ..errors import AccuracyError, AccuracyWarning, ConvergenceError
+from .scheme import Scheme
 
 if TYPE_CHECKING:
     from ..model import Model
+    from .condition import Condition
     from .trajectory import Trajectory
 
 JUMP_LIMIT, ERROR_LIMIT = 0.01, 0.05  # where a step is no longer good: kJumpLimit, kErrorLimit of the core
@@ -41,6 +43,7 @@ class Quality:
     a step does wrong, relative in the norm of the kinetic energy. `step`, `time`, `variable`: where the worst step is. `balance` (N,) is the energy
     minus the work of forces and prescribed motion since the first step (J), `energy` its largest size, `moving` the largest kinetic energy (J).
     `violation`: largest |h| of the constraints. `steps`: number of steps, with `adapt` that of all substeps. NaN: not known.
+    `condition`: the worst `vi.condition` at some of the states, at `condition_time` (None: not looked at).
 
     >>> import dalembert as da
     >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.01)
@@ -59,6 +62,8 @@ class Quality:
     moving: float
     violation: float
     steps: int
+    condition: Condition | None
+    condition_time: float
     jumps: Array = field(repr=False)
     errors: Array = field(repr=False)
     balance: Array = field(repr=False)
@@ -76,15 +81,19 @@ class Quality:
             f"energy balance within {self.energy:.2g} J of {self.moving:.2g} J",
             f"constraints {self.violation:.1g}",
         ]
+        if self.condition is not None:
+            names = ", ".join(self.condition.names)
+            words.append(f"condition {self.condition.worst:.1g} at t = {self.condition_time:g} in {names}")
         return f"Quality({'good' if self.good else 'NOT GOOD'}: {'; '.join(words)})"
 
 
-def quality(motion: Trajectory) -> Quality:
-    """The Quality of a motion."""
+def quality(motion: Trajectory, samples: int) -> Quality:
+    """The Quality of a motion, conditions at `samples` of its states."""
     checks = checks_of(motion)
     n = len(checks)
     worst = worst_step(checks)
     moving = float(_kinetic(motion).max()) if n else math.nan
+    condition, when = _condition(motion, worst, samples) if n and samples else (None, math.nan)
     known = n > 0 and bool(np.isfinite(checks).all())
     return Quality(
         jump=float(checks[:, JUMP].max()) if n else math.nan,
@@ -98,6 +107,8 @@ def quality(motion: Trajectory) -> Quality:
         moving=moving,
         violation=float(motion.constraint_violation().max(initial=0.0)),
         steps=int(checks[:, STEPS].sum()) if known else motion.steps,
+        condition=condition,
+        condition_time=when,
         jumps=checks[:, JUMP],
         errors=checks[:, ERROR],
         balance=checks[:, BALANCE],
@@ -145,6 +156,25 @@ def _variable(motion: Trajectory, checks: Array, step: int) -> str:
     return motion.model.velocities[int(checks[step, VARIABLE])]
 
 
+def _condition(motion: Trajectory, worst: int, samples: int) -> tuple[Condition | None, float]:
+    """The worst condition at some states, and its time."""
+    from .midpoint import MidpointVI
+
+    scheme = motion.scheme or Scheme()
+    vi = MidpointVI(motion.model, motion.dt.min(), order=scheme.order, alpha=scheme.alpha)
+    at = sorted({worst, *np.linspace(0, motion.steps - 1, samples).round().astype(int).tolist()})
+    best: Condition | None = None
+    when = math.nan
+    for k in at:
+        try:
+            found = vi.condition(motion[k], motion.u[k], dt=scheme.dt if scheme.dt is not None else float(motion.dt[k]))
+        except ConvergenceError:  # of a motion that takes other steps
+            continue
+        if best is None or found.worst > best.worst:
+            best, when = found, float(motion.t[k])
+    return best, when
+
+
 # ---- what simulate says
 
 
@@ -180,6 +210,8 @@ def _say(
     if accuracy == "ignore" or not len(checks):
         return
     severity = _severity(checks)
+    if adapt is not None:
+        severity = np.maximum(severity, checks[:, JUMP] / adapt)
     if not severity.max() > 1:
         return
     bad = np.flatnonzero(severity > 1)

@@ -239,9 +239,9 @@ class Trajectory:
         way = self._ways()
         return self.model.integrate(self.q[:-1], alpha * way), way / self.dt[:, None]
 
-    def quality(self) -> Quality:
-        """How good the steps are: largest and typical jump of energy and local error with time and variable, energy minus work, violation of the
-        constraints. See `Quality`.
+    def quality(self, samples: int = 8) -> Quality:
+        """How good the steps are: largest and typical jump of energy and local error with time and variable, energy minus work, violation of
+        the constraints, and the condition of the step at the worst and `samples` other states. See `Quality`.
 
         >>> import dalembert as da
         >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.01)
@@ -251,7 +251,7 @@ class Trajectory:
         """
         from .quality import quality
 
-        return quality(self)
+        return quality(self, samples)
 
     def momentum(self) -> Array:
         """Spatial momentum (angular about the world origin; linear) at every instant, (N+1, 6)."""
