@@ -17,6 +17,8 @@ from dalembert.cli import app, example_files, read_problem
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if p.is_file())
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# a text block right behind a Python block is what that prints
+PRINTED = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
@@ -29,13 +31,23 @@ WITH_CODE = [p for p in PAGES if blocks(p, "python")]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_code_runs(page, tmp_path, monkeypatch):
+def test_code_runs(page, tmp_path, monkeypatch, capsys):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__docs__"}
+    printed = dict(PRINTED.findall(page.read_text(encoding="utf-8")))
     for line, text in blocks(page, "python"):
         # empty lines in front keep the line numbers of the page in tracebacks
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
+        out = capsys.readouterr().out
+        if text in printed:
+            assert out == printed[text], f"{page.name}, line {line}: prints something else"
+
+
+def test_printed_outputs_are_found():
+    """Every text block (but formulas) stands behind the code that prints it, and there are some."""
+    pages = [p.read_text(encoding="utf-8") for p in PAGES if blocks(p, "python")]
+    assert sum(len(PRINTED.findall(text)) for text in pages) == sum(text.count("\n```text\n") for text in pages) >= 2
 
 
 def test_there_is_code_to_test():
