@@ -1,11 +1,10 @@
 // dalembert._core.ekf: checks sizes, starts threads, calls the kernel; computes nothing.
-#include <atomic>
+#include <algorithm>
 #include <limits>
 #include <memory>
-#include <system_error>
-#include <thread>
 #include "core.hpp"
 #include "ekf_problem.hpp"
+#include "threads.hpp"
 
 namespace dalembert {
 
@@ -71,33 +70,14 @@ void bind_ekf(nb::module_& m) {
     e.P = P.get();
     e.status = status.get();
     e.refused = refused.get();
-    // blocks that keep lanes full and let an interrupt through
-    const std::size_t width = table.width, crew = threads < 1 ? 1 : threads, block = width * 32;
-    for (std::size_t first = 0; first < trials; first += block * crew) {
-      {
-        nb::gil_scoped_release release;
-        std::vector<std::thread> others;
-        std::atomic<bool> enough{true};
-        for (std::size_t t = 0; t < crew; ++t) {
-          const std::size_t a = first + t * block, b = a + block < trials ? a + block : trials;
-          if (a >= trials) break;
-          const bool last = t + 1 == crew || b == trials;
-          auto run = [&table, &e, &enough, a, b] {
-            if (!table.ekf(e, static_cast<int>(a), static_cast<int>(b))) enough = false;
-          };
-          if (last) {
-            run();
-            continue;
-          }
-          try {
-            others.emplace_back(run);
-          } catch (const std::system_error&) { run(); }  // no further thread to be had
-        }
-        for (auto& t : others) t.join();
-        if (!enough) throw std::bad_alloc();
-      }
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    }
+    volatile bool stop = false;
+    e.stop = &stop;
+    const int width = 4 * table.width, groups = static_cast<int>((trials + width - 1) / width);  // lanes are full
+    Pulse pulse;
+    watched(groups, threads, stop, pulse, [&](int g) {
+      if (!table.ekf(e, g * width, std::min<int>((g + 1) * width, e.trials))) throw std::bad_alloc();
+    });
+    pulse.raise();
     auto give = [](auto p, std::vector<std::size_t> shape) {
       using E = std::remove_reference_t<decltype(p[0])>;
       E* raw = p.release();

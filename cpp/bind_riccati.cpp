@@ -12,6 +12,7 @@
 
 #include "kernels.hpp"
 #include "riccati.hpp"
+#include "threads.hpp"
 
 namespace dalembert {
 
@@ -90,12 +91,16 @@ nb::tuple solve(const Array& A, const Array& B, const Array& Q, const Array& R, 
   solution.k = k.get();
   solution.P = P.get();
   solution.p = p.get();
+  Pulse pulse;
+  problem.look = Pulse::look;
+  problem.looker = &pulse;
   {
     nb::gil_scoped_release release;
     const auto& table = dalembert::kernels();
     std::unique_ptr<double[]> work(new double[table.riccati_workspace(problem.states, problem.inputs)]);
     table.riccati(problem, solution, work.get());
   }
+  pulse.raise();
   nb::dict status;
   status["failed_step"] = solution.failed_step;
   status["failed_input"] = solution.failed_input;
@@ -128,10 +133,14 @@ nb::tuple rollout(const Array& A, const Array& B, const Array& K, const Array& k
   solution.k = const_cast<double*>(k.data());
   auto X = std::make_unique<double[]>((N + 1) * n);
   auto U = std::make_unique<double[]>(N * m);
+  Pulse pulse;
+  problem.look = Pulse::look;
+  problem.looker = &pulse;
   {
     nb::gil_scoped_release release;
     dalembert::kernels().riccati_rollout(problem, solution, x0.data(), X.get(), U.get());
   }
+  pulse.raise();
   return nb::make_tuple(give(std::move(X), {N + 1, n}), give(std::move(U), {N, m}));
 }
 

@@ -1,10 +1,30 @@
 // Simulations, batches of them, closed loops: converts and checks, starts threads; computes nothing.
+#include <algorithm>
 #include <chrono>
 #include "core.hpp"
 #include "threads.hpp"
 
 namespace dalembert {
 namespace {
+
+// Steps of one rollout in blocks of some milliseconds, so that signals are seen; calls after(steps done) with every
+// block. Without the GIL.
+template <class F>
+RolloutStatus in_blocks(Core& core, Scratch* s, const Options& o, const Rollout& r, Pulse& pulse, F after) {
+  RolloutStatus st;
+  int block = r.adapt > 0 ? 1 : 64 / std::min(64, std::max(1, core.model().nq)), done = 0;
+  while (done < r.steps && st.status == 0) {
+    auto begin = std::chrono::steady_clock::now();
+    st = core.table().rollout(s, o, r, done, std::min(r.steps - done, block) + done, done > 0);
+    done = st.steps;
+    double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (sec < 0.01 && block < (1 << 20)) block *= 2;
+    if (sec > 0.04 && block > 1) block /= 2;
+    after(done);
+    if (done < r.steps && pulse()) break;  // what is complete is not interrupted: the interpreter raises it
+  }
+  return st;
+}
 
 // prescribed values of `count` runs: at the ends of the steps, or of all their parts. Sets `by_part`.
 const double* path(const OptArray& Rho, size_t count, size_t steps, size_t nqk, const Options& o, bool* by_part) {
@@ -51,25 +71,19 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
     r.Rho = path(Rho, 1, steps, z.nqk, o, &r.rho_by_part);
   }
   RolloutStatus st;
-  bool stop = false;
-  int done = 0, block = adapt > 0 ? 1 : 64;
+  Pulse pulse;
   {
     Lease s(core);
-    while (done < steps && !stop && st.status == 0) {
-      auto t0 = std::chrono::steady_clock::now();
-      int to = done + block < steps ? done + block : steps;
-      {
-        nb::gil_scoped_release nogil;
-        st = core.table().rollout(s, o, r, done, to, done > 0);
-      }
-      done = st.steps;
-      double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-      if (sec < 0.02 && block < (1 << 24)) block *= 2;
-      if (sec > 0.1 && block > 1) block /= 2;
-      if (!progress.is_none()) progress(done);
-      stop = interrupted();
-    }
+    nb::gil_scoped_release nogil;
+    st = in_blocks(core, s, o, r, pulse, [&](int done) {
+      if (progress.is_none()) return;
+      nb::gil_scoped_acquire gil;
+      progress(done);
+    });
   }
+  const int done = st.steps;
+  const bool stop = pulse.keep_results();
+  if (!stop) pulse.raise();
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
   if (!(adapt > 0) && every == 1) judge_first(C, done);
   return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac);
@@ -119,13 +133,14 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
              ac = make_array({count, check_rows, kChecks}, &C);
   std::vector<RolloutStatus> status(count);
   volatile bool stop = false;
+  Pulse pulse;
   const KernelTable& k = core.table();
   size_t width = lanes ? k.width : 1;
   for (size_t c = 0; c < count; ++c) {
     std::memcpy(Q + c * rows * z.nq, q0.data() + c * z.nq, z.nq * sizeof(double));
     std::memcpy(P + c * rows * z.nd, p0.data() + c * z.nd, z.nd * sizeof(double));
   }
-  watched(int((count + width - 1) / width), threads, stop, [&](int g) {
+  watched(int((count + width - 1) / width), threads, stop, pulse, [&](int g) {
     Lease s(core, lanes);
     Rollout r[8];
     int n = 0;
@@ -148,7 +163,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
       k.rollout_lanes(s, o, r, n, 0, steps, st, &stop);
       return;
     }
-    constexpr int block = 256;
+    const int block = 256 / std::min(256, std::max(1, M.nq));
     for (int from = 0; from < steps && !stop && st->status == 0; from += block)
       *st = k.rollout(s, o, r[0], from, from + block < steps ? from + block : steps, from > 0);
   });
@@ -159,7 +174,11 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
     done.append(st.steps);
     codes.append(st.status);
   }
-  return nb::make_tuple(aq, ap, al, done, codes, bool(stop), ac);
+  // interrupted: something is left to be done
+  const bool complete = std::all_of(status.begin(), status.end(),
+                                    [&](auto& st) { return st.steps == steps || st.status != 0; });
+  if (complete || !pulse.keep_results()) pulse.raise();
+  return nb::make_tuple(aq, ap, al, done, codes, !complete, ac);
 }
 
 // closed loop around a reference: u_k = Uref - K (x - Xref)
@@ -180,6 +199,7 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
   std::memcpy(P.data(), x0.data() + z.nq, z.nd * sizeof(double));
   std::memcpy(V.data(), x0.data() + z.nq + z.nd, z.nk * sizeof(double));
   RolloutStatus st;
+  Pulse pulse;
   {
     Lease s(core);
     nb::gil_scoped_release nogil;
@@ -190,7 +210,7 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
     r.Uout = u.data();
     r.Rhoout = rho.data();
     r.Vrho = V.data();
-    st = core.table().rollout(s, o, r, 0, int(steps), false);
+    st = in_blocks(core, s, o, r, pulse, [](int) {});
     for (size_t k = 0; k <= size_t(st.steps); ++k) {
       double* x = X + k * z.nx;
       std::memcpy(x, &Q[k * z.nq], z.nq * sizeof(double));
@@ -202,6 +222,7 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
       std::memcpy(U + k * z.nU + z.nu, &rho[k * z.nk], z.nk * sizeof(double));
     }
   }
+  pulse.raise();
   return nb::make_tuple(ax, au, st.steps, st.status, st.error);
 }
 

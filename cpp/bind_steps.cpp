@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <mutex>
 #include "core.hpp"
 #include "threads.hpp"
 
@@ -14,6 +15,21 @@ double cpu_seconds() {  // of this thread: a busy machine must not spoil a timin
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
+// the first step that failed, and why
+struct Failure {
+  explicit Failure(int steps) : at(steps) {}
+  void add(int step, int status) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (step < at) at = step, code = status;
+  }
+  std::atomic<int> at;
+  int code = 0;
+  std::mutex mutex;
+};
+
+// steps that take some milliseconds
+int at_a_time(size_t ndx) { return std::max(1, int(std::min<size_t>(64, 2000 / (ndx + 1)))); }
+
 nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, const Array& U, const Array& dt,
                                const OptArray& Lam, int threads) {
   const ModelData& M = core.model();
@@ -24,31 +40,33 @@ nb::tuple linearize_trajectory(Core& core, const Options& o, const Array& X, con
   const double* lam0 = sized(Lam, size_t(steps) * z.nc, "lam");
   double *A, *B;
   nb::object aa = make_array({size_t(steps), z.ndx, z.ndx}, &A), ab = make_array({size_t(steps), z.ndx, z.nW}, &B);
-  std::atomic<int> bad{steps}, code{0};
+  Failure bad(steps);
+  Pulse pulse;
   {
     nb::gil_scoped_release nogil;
     const KernelTable& k = core.table();
-    parallel(steps, threads, [&](int a, int b, int) {
+    parallel(steps, threads, at_a_time(z.ndx), pulse, [&](auto turn) {
       Lease s(core);
       std::vector<double> y(z.nq + 1), lam(z.nc + 1);
-      for (int i = a; i < b && i < bad; ++i) {
-        const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU;
-        std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
-        std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
-        if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
-        else if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);  // no step's end may depend on the steps before it
-        int st = k.linearize(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess,
-                             A + i * z.ndx * z.ndx, B + i * z.ndx * z.nW);
-        if (st) {
-          int seen = bad;
-          while (i < seen && !bad.compare_exchange_weak(seen, i)) {}
-          code = st;
-          break;
+      for (auto range = turn(); range.first < range.second; range = turn())
+        for (int i = range.first; i < range.second && i < bad.at; ++i) {
+          const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU;
+          std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
+          std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
+          if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
+          else if (o.stop > 0)
+            std::fill(lam.begin(), lam.end(), 0.0);  // no step's end may depend on the steps before it
+          int st = k.linearize(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess,
+                               A + i * z.ndx * z.ndx, B + i * z.ndx * z.nW);
+          if (st) {
+            bad.add(i, st);
+            break;
+          }
         }
-      }
     });
   }
-  return nb::make_tuple(aa, ab, int(bad), int(code));
+  pulse.raise();
+  return nb::make_tuple(aa, ab, int(bad.at), bad.code);
 }
 
 nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, const Array& U, const Array& dt,
@@ -62,39 +80,40 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
   double *xx, *xu, *uu;
   nb::object a1 = make_array({size_t(steps), z.ndx, z.ndx}, &xx), a2 = make_array({size_t(steps), z.ndx, z.nW}, &xu),
              a3 = make_array({size_t(steps), z.nW, z.nW}, &uu);
-  std::atomic<int> bad{steps}, code{0};
+  Failure bad(steps);
+  Pulse pulse;
   {
     nb::gil_scoped_release nogil;
     const KernelTable& k = core.table();
-    parallel(steps, threads, [&](int a, int b, int) {
+    parallel(steps, threads, at_a_time(z.ndx), pulse, [&](auto turn) {
       Lease s(core);
       std::vector<double> y(z.nq + 1), lam(z.nc + 1), zc(2 * z.nd + z.nc + 1), H(z.nw * z.nw + 1);
-      for (int i = a; i < b && i < bad; ++i) {
-        const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU, *c = Zc.data() + i * z.ndx;
-        std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
-        std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
-        std::memcpy(zc.data(), c, z.nd * sizeof(double));
-        std::memcpy(zc.data() + z.nd, c + z.nv, z.nd * sizeof(double));
-        if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);
-        int st = k.second_order(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, 1, zc.data(),
-                                H.data());
-        if (st) {
-          int seen = bad;
-          while (i < seen && !bad.compare_exchange_weak(seen, i)) {}
-          code = st;
-          break;
+      for (auto range = turn(); range.first < range.second; range = turn())
+        for (int i = range.first; i < range.second && i < bad.at; ++i) {
+          const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU, *c = Zc.data() + i * z.ndx;
+          std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
+          std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
+          std::memcpy(zc.data(), c, z.nd * sizeof(double));
+          std::memcpy(zc.data() + z.nd, c + z.nv, z.nd * sizeof(double));
+          if (o.stop > 0) std::fill(lam.begin(), lam.end(), 0.0);
+          int st = k.second_order(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), Given::guess, 1, zc.data(),
+                                  H.data());
+          if (st) {
+            bad.add(i, st);
+            break;
+          }
+          size_t ns = z.nv + z.nd;
+          for (size_t r = 0; r < ns; ++r) {
+            std::memcpy(xx + (i * z.ndx + r) * z.ndx, &H[r * z.nw], ns * sizeof(double));
+            std::memcpy(xu + (i * z.ndx + r) * z.nW, &H[r * z.nw + ns], z.nW * sizeof(double));
+          }
+          for (size_t r = 0; r < z.nW; ++r)
+            std::memcpy(uu + (i * z.nW + r) * z.nW, &H[(ns + r) * z.nw + ns], z.nW * sizeof(double));
         }
-        size_t ns = z.nv + z.nd;
-        for (size_t r = 0; r < ns; ++r) {
-          std::memcpy(xx + (i * z.ndx + r) * z.ndx, &H[r * z.nw], ns * sizeof(double));
-          std::memcpy(xu + (i * z.ndx + r) * z.nW, &H[r * z.nw + ns], z.nW * sizeof(double));
-        }
-        for (size_t r = 0; r < z.nW; ++r)
-          std::memcpy(uu + (i * z.nW + r) * z.nW, &H[(ns + r) * z.nw + ns], z.nW * sizeof(double));
-      }
     });
   }
-  return nb::make_tuple(a1, a2, a3, int(bad), int(code));
+  pulse.raise();
+  return nb::make_tuple(a1, a2, a3, int(bad.at), bad.code);
 }
 
 }  // namespace

@@ -361,7 +361,7 @@ struct EkfGroup {
     for (int l = 0; l < lanes; ++l)
       if (!good[l]) e.status[trial[l]] = 1;
     record(0, trial, lanes, good);
-    for (int k = 0; k < e.steps; ++k) {
+    for (int k = 0; k < e.steps && !*e.stop; ++k) {
       const IVec before = good;
       if (e.euler) euler(k, good);
       else variational(k, good);

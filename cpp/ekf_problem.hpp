@@ -32,6 +32,7 @@ struct EkfProblem {
   double* P = nullptr;             // (trials, nx, nx) last covariances or null
   int* status = nullptr;           // (trials) 0, or 1 + the state at which it failed
   int* refused = nullptr;          // (trials) number of gated measurements or null
+  const volatile bool* stop = nullptr;  // true: to be given up (results are not complete)
 };
 
 }  // namespace dalembert

@@ -24,7 +24,9 @@ struct RiccatiProblem {
   const double *Qf = nullptr, *qf = nullptr;                                          // (n, n) (n)
   std::ptrdiff_t A_stride = 0, B_stride = 0, c_stride = 0, Q_stride = 0, S_stride = 0, R_stride = 0, q_stride = 0,
                  r_stride = 0;
-  double regularization = 0.0;  // the problem is solved with R + regularization * 1
+  double regularization = 0.0;    // the problem is solved with R + regularization * 1
+  bool (*look)(void*) = nullptr;  // asked now and then; true: to be given up (results are not complete)
+  void* looker = nullptr;
 };
 
 struct RiccatiSolution {
@@ -145,6 +147,8 @@ inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, do
     double* K = solution.K + s * nm;
     double* k = solution.k + static_cast<std::size_t>(s) * m;
 
+    if (problem.look && (n > 16 || s % 32 == 0) && problem.look(problem.looker)) return false;
+
     // products with the cost to go
     gemm(n, n, n, 1.0, P, 1, n, A, n, 1, 0.0, W, n, room);  // P read by columns: packs faster
     gemm(n, m, n, 1.0, P, 1, n, B, m, 1, 0.0, V, m, room);
@@ -218,6 +222,7 @@ inline void riccati_rollout(const RiccatiProblem& problem, const RiccatiSolution
   const int n = problem.states, m = problem.inputs;
   std::memcpy(X, x0, n * sizeof(double));
   for (int s = 0; s < problem.steps; ++s) {
+    if (problem.look && (n > 16 || s % 32 == 0) && problem.look(problem.looker)) return;
     const double* x = X + static_cast<std::size_t>(s) * n;
     double* next = X + static_cast<std::size_t>(s + 1) * n;
     double* u = U + static_cast<std::size_t>(s) * m;

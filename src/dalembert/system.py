@@ -98,11 +98,11 @@ class System(OneStepMap):
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
         """The tangent vector (..., ndx) at x0 (..., nx) that leads to x1."""
-        return self.one_step.difference(np.asarray(x0, dtype=float), np.asarray(x1, dtype=float))
+        return self.one_step.difference(floats(x0, "x0"), floats(x1, "x1"))
 
     def retract(self, x: ArrayLike, dx: ArrayLike) -> Array:
         """The state (..., nx) to which dx (..., ndx) leads from x."""
-        return self.one_step.retract(np.asarray(x, dtype=float), np.asarray(dx, dtype=float))
+        return self.one_step.retract(floats(x, "x"), floats(dx, "dx"))
 
     def difference_jacobian(self, x0: Array, x1: Array) -> Array | None:
         """Derivative (..., ndx, ndx) of difference(x0, retract(x1, dx)) by dx at 0; None: the identity."""
@@ -126,7 +126,7 @@ class System(OneStepMap):
 
     def free_difference(self, x0: Array, x1: Array) -> Array:
         """`difference` without what no step feels (momenta across constraints)."""
-        return self.one_step.free_difference(np.asarray(x0, dtype=float), np.asarray(x1, dtype=float))
+        return self.one_step.free_difference(floats(x0, "x0"), floats(x1, "x1"))
 
     def with_dt(self, dt: Array) -> System:
         """As many steps of the lengths dt (N,)."""

@@ -253,3 +253,20 @@ def test_bridge_to_python_control():
 
 def test_errors_of_the_room_are_the_projects_errors():
     assert issubclass(dc.UnstabilizableError, da.SingularityError)
+
+
+@pytest.mark.parametrize("A", [[[1.0, 0.1], [0.0, 1.0]], [[0.8, 0.6], [-0.6, 0.8]]])
+def test_a_cost_that_sees_nothing_is_refused(A) -> None:
+    with pytest.raises(da.UnstabilizableError, match="the cost does not see"):
+        da.lqr_infinite(A, [[0.0], [0.1]], Q=0.0, R=1.0)
+    assert abs(da.lqr_infinite(0.9 * np.array(A), [[0.0], [0.1]], Q=0.0, R=1.0).K).max() == 0  # decays by itself
+
+
+@pytest.mark.parametrize("gain", [np.nan, "a lot", 1j])
+def test_gains_are_numbers(gain: object) -> None:
+    with pytest.raises(ValueError, match="K"):
+        da.Feedback(K=np.array([[[gain]]]), X=np.zeros((2, 1)), U=np.zeros((1, 1)), t=np.array([0.0, 1.0]))
+    with pytest.raises(ValueError, match="K"):
+        da.Feedback.at_point([0.0], [0.0], [[gain]])
+    with pytest.raises(ValueError, match="Q"):
+        da.lqr_infinite([[1.0]], [[1.0]], Q=[[gain]], R=1.0)

@@ -203,3 +203,45 @@ def test_filters_and_measurements_pickle():
     copy = pickle.loads(pickle.dumps(ekf))
     a, b = (k.update(k.start([0, 0], 1.0), [1.0]) for k in (ekf, copy))
     np.testing.assert_array_equal(a.mean, b.mean)
+
+
+BAD = {
+    "NaN": np.nan,
+    "negative": -1.0,
+    "asymmetric": [[1.0, 0.5], [0.0, 1.0]],
+    "indefinite": [[1.0, 2.0], [2.0, 1.0]],
+    "text": "1",
+    "complex": 1j,
+    "complex array": np.array([1 + 1j, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("kind", [da.ExtendedKalmanFilter, da.UnscentedKalmanFilter, da.ParticleFilter])
+def test_noise_that_is_none_is_refused(name: str, kind: type) -> None:
+    system = da.System(da.MidpointVI(da.models.pendulum(), 0.1), steps=3)
+    sensor = da.measure(system, "*")
+    with pytest.raises(ValueError, match="Q"):
+        kind(system, sensor, Q=BAD[name], R=1.0)
+    with pytest.raises(ValueError, match="R"):
+        kind(system, sensor, Q=1.0, R=BAD[name])
+    kalman = kind(system, sensor, Q=1e-6, R=0.01)
+    with pytest.raises(ValueError, match="P"):
+        kalman.start([0.0, 0.0], BAD[name])
+    with pytest.raises(ValueError, match="P0"):
+        da.monte_carlo(kalman, (np.zeros((4, 2)), np.zeros((3, system.nu))), trials=2, P0=BAD[name])
+    start = kalman.start([0.0, 0.0], 0.1)
+    for z in (["0.1", "0"], np.array([1j, 0]), [np.inf, 0], [0.0]):
+        with pytest.raises(ValueError, match="z"):
+            kalman.update(start, z)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"missing": 2}, {"missing": -0.1}, {"missing": np.nan}, {"outliers": (2, 1)}, {"trials": 0}]
+)
+def test_chances_of_a_study(wrong: dict) -> None:
+    system = da.System(da.MidpointVI(da.models.pendulum(), 0.1), steps=3)
+    kalman = da.ExtendedKalmanFilter(system, da.measure(system, "theta"), Q=1e-6, R=0.01)
+    record = (np.zeros((4, 2)), np.zeros((3, system.nu)))
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        da.monte_carlo(kalman, record, **{"trials": 2, "P0": 0.1, **wrong})

@@ -400,3 +400,16 @@ def test_broken_robot(text, says):
         formats.loads(text, "urdf")
     assert says in str(caught.value)
     assert caught.value.line is not None
+
+
+@pytest.mark.parametrize("moments", [(1, 1, 3), (1, 2, 3.1)])
+def test_an_inertia_that_no_body_has(moments) -> None:
+    xx, yy, zz = moments
+    text = f'''<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>
+      <inertia ixx="{xx}" iyy="{yy}" izz="{zz}" ixy="0" ixz="0" iyz="0"/></inertial></link>
+      <joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint></robot>'''
+    with pytest.warns(UserWarning, match=r"'arm': no body has the principal moments"):
+        da.loads(text, "urdf")
+    assert da.loads(text.replace(f'izz="{zz}"', 'izz="2"'), "urdf").nq == 1  # possible
+    planar = text.replace(f'ixx="{xx}"', 'ixx="0"').replace(f'iyy="{yy}"', 'iyy="0"')
+    assert da.loads(planar, "urdf").nq == 1  # one moment only: a planar model

@@ -274,3 +274,64 @@ def test_continuous_simulation_agrees(cart_pole: da.Model) -> None:
     traj = vi.simulate(vi.state(q=[0, 1.0]), 1000, u=[0.3])
     exact = da.simulate_continuous(cart_pole, [0, 1.0], [0, 0], [0, 0.5, 1.0], u=[0.3])
     np.testing.assert_allclose(traj.q[-1], exact.q[-1], atol=2e-6)
+
+
+def test_states_are_values() -> None:
+    """A state keeps no array of the caller, and cannot be written to; nor can a motion through its states."""
+    vi = da.MidpointVI(da.models.n_link(2), 0.01)
+    q, p = np.array([0.1, 0.2]), np.array([0.0, 1.0])
+    start = vi.state(q, p=p)
+    q[0], p[0] = 7.0, 7.0
+    assert start.q[0] == 0.1
+    assert start.p[0] == 0.0
+    motion = vi.simulate(start, 5)
+    for state in (start, motion[1], motion[-1]):
+        for values in (state.q, state.p):
+            with pytest.raises(ValueError, match="read-only"):
+                values[0] = 5.0
+    again = vi.simulate(motion[1], 4)
+    np.testing.assert_allclose(again.q[-1], motion.q[-1], rtol=1e-12)
+
+
+def test_every_bounds_memory(monkeypatch) -> None:
+    """Where not every state is kept, steps are taken in pieces: the same motion, with memory for what is kept."""
+    import tracemalloc
+
+    from dalembert.integrate import midpoint
+
+    vi = da.MidpointVI(da.models.crane(), 0.01)
+    start = vi.state({"y": -1.0, "r": 1.0})
+    table = np.tile(start.q[vi.model.nqd :], (600, 1)) + np.linspace(0, 0.1, 600)[:, None]
+    whole = vi.simulate(start, 600, kinematic=table, every=20)
+    monkeypatch.setattr(midpoint, "PIECE", 100)
+    pieces = vi.simulate(start, 600, kinematic=table, every=20)
+    for name in ("t", "q", "p", "u", "rho", "lam"):
+        a, b = getattr(whole, name), getattr(pieces, name)
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, atol=1e-9 * (1 + np.abs(a).max(initial=0.0)))
+    with pytest.raises(ValueError, match="rows"):
+        vi.simulate(start, 600, kinematic=table[:-1], every=20)
+    monkeypatch.setattr(midpoint, "PIECE", 10_000)
+    free = da.MidpointVI(da.models.n_link(1), 1e-3)
+    tracemalloc.start()
+    free.simulate(free.state(q=[0.5]), 1_000_000, every=10_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e6  # a million steps would be 8 MB for their lengths alone
+
+
+def test_energy_is_linear_in_the_number_of_states() -> None:
+    from time import process_time
+
+    vi = da.MidpointVI(da.models.n_link(3), 1e-3)
+    motion = vi.simulate(vi.state(q=[0.5, 0.1, 0.2]), 40_000)
+
+    def seconds(n: int) -> float:
+        times = []
+        for _ in range(5):
+            begun = process_time()
+            motion[:n].energy()
+            times.append(process_time() - begun)
+        return min(times)
+
+    assert seconds(40_001) < 12 * max(seconds(8_001), 1e-4)  # five times as many

@@ -217,7 +217,7 @@ def test_expression_of_a_frame_position():
     """Bring the bob to a height by torque: the optimum is the pose with that height."""
     system = problems.left_system(problems.pendulum(), 0.05, 40)
     cost = ExpressionCost(
-        stage=lambda s: 1e-3 * s["torque"] ** 2,
+        stage=lambda s: 1e-5 * s["torque"] ** 2,
         terminal=lambda s: 100 * (s.position("bob")[1] - s["height"]) ** 2 + s["p.theta"] ** 2,
         parameters={"height": 0.5},
     )
@@ -382,3 +382,40 @@ def test_integrator_and_trajectories_as_arguments():
 def test_room_and_function_have_names_of_their_own():
     assert da.optimization.optimize is da.optimize is optimize
     assert da.optimization.Search is Search
+
+
+def _pendulum(steps: int) -> da.System:
+    rod = [da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))]
+    return da.System(da.MidpointVI(da.Model(rod, [da.ConfigForce("theta", "torque")]), 0.05), steps=steps)
+
+
+def test_a_maximum_is_no_minimum() -> None:
+    """cos(theta) at the end: no slope at theta = 0, its maximum; the minima are half a turn away on either side."""
+    pytest.importorskip("casadi")
+    import casadi as ca
+
+    system = _pendulum(20)
+    cost = ExpressionCost(
+        stage=lambda s: 1e-5 * s["torque"] ** 2, terminal=lambda s: ca.cos(s["theta"]) + 0.1 * s["p.theta"] ** 2
+    )
+    result = da.optimize(system, cost, (np.zeros((21, 2)), np.zeros((20, 1))))
+    assert result.status == "converged", result.reason
+    assert result.cost < 0.5  # from 1
+    assert abs(abs(result.X[-1, 0]) - np.pi) < 0.3
+
+
+def test_bounds_that_the_start_violates() -> None:
+    system = _pendulum(20)
+    cost = da.TrackingCost({"theta": 0.0}, Q=1.0, R=1e-2)
+    for push in (5.0, 500.0):
+        U = np.full((20, 1), push)
+        X = system.simulate([0.0, 0.0], U)
+        for how in ("barrier", "lagrangian"):
+            result = da.optimize(system, cost, (X, U), bounds={"torque": (-2, 2)}, bound_method=how)
+            assert result.status == "converged", result.reason
+            assert abs(result.U).max() <= 2 + 1e-6
+    U = np.zeros((20, 1))
+    X = system.simulate([1.0, 0.0], U)
+    result = da.optimize(system, cost, (X, U), bounds={"theta": (-0.5, 0.5), "torque": (-2, 2)})
+    assert result.status == "infeasible"
+    assert "violated by" in result.reason

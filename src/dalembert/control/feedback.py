@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
+from ..arrays import Array, finite, floats
 from ..integrate import OneStep, State, complete
 from ..text import Brief, grid, table
 
@@ -39,6 +39,13 @@ class Feedback(Brief):
     t: Array
     P: Array | None = None
     difference: Callable[[Array, Array], Array] = field(default=subtract, repr=False)
+
+    def __post_init__(self) -> None:
+        U = finite(self.U, "U", (None, None))
+        X = finite(self.X, "X", (len(U), None), (len(U) + 1, None))
+        K = finite(self.K, "K", (len(U), U.shape[1], None))
+        for name, value in (("U", U), ("X", X), ("K", K)):
+            object.__setattr__(self, name, value)
 
     def _repr_html_(self) -> str:
         facts = {"steps": self.steps, "inputs": self.U.shape[1], "states": self.K.shape[2]}
@@ -82,7 +89,7 @@ class Feedback(Brief):
     def input(self, k: int, x: ArrayLike) -> Array:
         """The input (nu,) at step k in state x (nx,)."""
         k = min(k, self.steps - 1)
-        return np.asarray(self.U[k] - self.K[k] @ self.difference(self.X[k], np.asarray(x, dtype=float)))
+        return np.asarray(self.U[k] - self.K[k] @ self.difference(self.X[k], floats(x, "x")))
 
     def __call__(self, t: float, state: State | Array) -> Array:
         """The input (nu,): forces, then the next values of kinematic variables if there are any.

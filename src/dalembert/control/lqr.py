@@ -139,24 +139,29 @@ def lqr_infinite(
 
     from scipy.linalg import solve_discrete_are
 
+    def refuse_unseen() -> None:
+        """Modes on the unit circle that the cost does not see leave no stabilizing solution."""
+        drift = A if S is None else A - B @ np.linalg.solve(R, S.T)
+        cost = Q if S is None else Q - S @ np.linalg.solve(R, S.T)
+        unseen = unobservable_modes(drift, cost, names=states)
+        _refuse(unseen, "the cost does not see", "[A - lambda 1; Q]", undamped=True)
+
     try:
         P = np.asarray(solve_discrete_are(A, B, Q, R, s=S))
     except (np.linalg.LinAlgError, ValueError) as failure:
-        # modes on the unit circle that the cost does not see leave no stabilizing solution
-        drift = A if S is None else A - B @ np.linalg.solve(R, S.T)
-        cost = Q if S is None else Q - S @ np.linalg.solve(R, S.T)
-        _refuse(
-            unobservable_modes(drift, cost, names=states), "the cost does not see", "[A - lambda 1; Q]", undamped=True
-        )
+        refuse_unseen()
         raise SingularityError(
             f"the algebraic Riccati equation has no stabilizing solution: {failure}", matrix="DARE"
         ) from failure
     H = B.T @ P @ A + (0 if S is None else S.T)
     K = np.linalg.solve(R + B.T @ P @ B, H)
     poles = np.linalg.eigvals(A - B @ K)
-    if not (np.isfinite(K).all() and np.abs(poles).max() < 1 + 1e-9):
+    radius = float(np.abs(poles).max(initial=0.0))
+    if radius > 1 - 1e-9:
+        refuse_unseen()
+    if not (np.isfinite(K).all() and radius < 1):
         raise SingularityError(
-            f"the closed loop is not stable (spectral radius {np.abs(poles).max():.6g})",
+            f"the closed loop is not stable (spectral radius {radius:.6g})",
             matrix="A - B K",
             hint="scale states and weights",
         )

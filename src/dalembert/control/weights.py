@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, number
 
 
 class Names(Protocol):
@@ -40,7 +40,7 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
     if of not in ("x", "u"):
         raise ValueError(f"of must be 'x' or 'u', not {of!r}")
     names = tuple(system.dx_names if of == "x" else system.u_names)
-    diagonal = np.full(len(names), float(default))
+    diagonal = np.full(len(names), number(default, "default"))
     # "*" first, then patterns, names last
     for pattern, value in sorted(values.items(), key=lambda item: (item[0] in names, item[0] != "*")):
         hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
@@ -48,7 +48,7 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
             raise ValueError(
                 f"no {'state' if of == 'x' else 'input'} is called {pattern!r}; there are {', '.join(names)}"
             )
-        diagonal[hits] = float(value)
+        diagonal[hits] = number(value, f"weight of {pattern!r}")
     if not np.isfinite(diagonal).all() or (diagonal < 0).any():
         raise ValueError("weights must be finite and not negative")
     return np.diag(diagonal)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dmocc.nlp import Program
+from .interrupt import told_apart
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -178,7 +179,8 @@ class Transcription:
         setup_time = time.perf_counter() - self.start
         began = time.perf_counter()
         try:
-            answer = engine(x0=guess, lbx=self.low, ubx=self.high, lbg=low, ubg=high)
+            with told_apart():
+                answer = engine(x0=guess, lbx=self.low, ubx=self.high, lbg=low, ubg=high)
             stats = engine.stats()
         except RuntimeError as error:
             return self._stop(guess, "failed", f"the solver stopped: {error}")

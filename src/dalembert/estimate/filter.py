@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, all_finite, finite, weight
+from ..arrays import Array, all_finite, finite, floats, number, weight
 from ..errors import SingularityError
 from ..integrate import OneStep, OneStepMap, complete
 from ..text import Brief, grid, table
@@ -83,7 +83,7 @@ def gate_threshold(gate: float | None, size: int) -> float:
         return float("inf")
     from scipy.stats import chi2
 
-    if not 0 < gate < 1:
+    if not 0 < number(gate, "gate") < 1:
         raise ValueError(f"gate is a probability between 0 and 1, not {gate}")
     return float(chi2.ppf(gate, size))
 
@@ -92,7 +92,7 @@ def present(z: ArrayLike | None, measurement: Measurement) -> tuple[Array, Any]:
     """(z (nz,), indices of its entries that are there: a slice if none is missing). None or NaN means missing; infinity is a ValueError."""
     if z is None:
         return np.full(measurement.size, np.nan), np.zeros(0, dtype=int)
-    z = np.asarray(z, dtype=float)
+    z = floats(z, "z")
     if z.shape != (measurement.size,):
         raise ValueError(f"z has shape {z.shape}, but ({measurement.size},) is needed")
     if all_finite(z):
@@ -209,7 +209,7 @@ class GaussianFilter:
         steps (s), if they are not the system's."""
         inputs = finite(U, "U", (None, self.system.nu))
         N, nz, n = len(inputs), self.measurement.size, self.map.ndx
-        rows: list[Any] = [None if z is None else np.asarray(z, dtype=float) for z in Z]
+        rows: list[Any] = [None if z is None else floats(z, "Z") for z in Z]
         if len(rows) == N:
             rows = [None, *rows]
         if len(rows) != N + 1:

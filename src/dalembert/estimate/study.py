@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
+from ..arrays import Array, finite, number, whole
 from ..errors import ConvergenceError
 from ..system import System, as_system
 from ..text import Brief
@@ -95,8 +95,12 @@ def monte_carlo(
     if system.steps != N:
         system = System(system.one_step, t=system.t[: N + 1])
     truth = finite(reference[0], "X", (N + 1, system.nx))
-    if trials < 1:
-        raise ValueError("trials must be positive")
+    if whole(trials, "trials") < 1:
+        raise ValueError(f"trials must be positive, not {trials}")
+    trials, chance = int(trials), number(missing, "missing")
+    hits, size = finite(outliers, "outliers", (2,))
+    if not (0 <= chance <= 1 and 0 <= hits <= 1):
+        raise ValueError(f"missing and outliers[0] are probabilities between 0 and 1, not {missing} and {outliers[0]}")
     n = system.ndx
     spread = covariance(P0, "P0", n, definite=False)
     weight = np.ones(n) if states is None else np.zeros(n)
@@ -115,11 +119,11 @@ def monte_carlo(
     start = kalman.settle_all(system.retract(truth[0], draws @ root(spread).T))
     Z = np.stack([sensor.expected(truth[k], inputs[max(k - 1, 0)] if N else None) for k in range(N + 1)])
     Z = Z + generator.normal(size=(trials, N + 1, sensor.size)) @ root(level).T
-    if outliers[0] > 0:
-        hit = generator.random((trials, N + 1, 1)) < outliers[0]
-        Z = Z + hit * (outliers[1] * generator.normal(size=Z.shape) @ root(level).T)
-    if missing > 0:
-        Z = np.where(generator.random(Z.shape) < missing, np.nan, Z)
+    if hits > 0:
+        hit = generator.random((trials, N + 1, 1)) < hits
+        Z = Z + hit * (size * generator.normal(size=Z.shape) @ root(level).T)
+    if chance > 0:
+        Z = np.where(generator.random(Z.shape) < chance, np.nan, Z)
     W = None
     if nominal:
         if np.ndim(kalman.Q) != 2:

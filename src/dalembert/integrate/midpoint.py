@@ -41,9 +41,10 @@ from .onestep import OneStepMap, Tangent
 from .quality import check_accuracy, say
 from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
-from .trajectory import State, Trajectory
+from .trajectory import State, Trajectory, fixed, joined
 
 LOG = logging.getLogger("dalembert.integrate")
+PIECE = 1 << 20  # steps that are simulated at once where not every state is kept
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 ADAPT_PIECES = 32  # of a prescribed motion between two output times
 
@@ -215,6 +216,7 @@ class MidpointVI(OneStepMap):
         if u is not None and (p is not None or q0 is not None):
             raise ValueError("u belongs to a state from q and v: p holds all impulses, and so do two configurations")
         rate = np.zeros(model.nkv) if v is None else model.configuration.tangent(v)[model.nd :]
+        x, momentum, rate = (fixed(a.copy()) for a in (x, momentum, rate))
         return State(float(t), x, momentum, np.zeros(model.nc), rate, model)
 
     def _with_half_impulse(self, q: Array, v: Array, p: Array, u: Array) -> Array:
@@ -361,7 +363,8 @@ class MidpointVI(OneStepMap):
         Where the order is above 2, prescribed variables follow rho(t) also within a step, or straight lines between the rows of an array.
         `every` stores only each n-th state; `progress` shows a bar in a terminal or a notebook. `order` belongs to the integrator: here it
         is an error.
-        Ctrl-C returns what was computed (`interrupted` is then True). On failure ConvergenceError carries the trajectory so far.
+        Ctrl-C returns what was computed (`interrupted` is then True); in the first half second it is raised as everywhere, so that a loop of
+        short calls ends. On failure ConvergenceError carries the trajectory so far.
         `accuracy`: "warn" (an AccuracyWarning when a step is no longer accurate, see `Trajectory.quality`), "raise" (AccuracyError) or "ignore".
         `adapt`: between two output times 2, 4, 8, ... (up to 4096) equal substeps, the first number of them at which energy does not jump by
         more than this share of what moves (1e-3 is a good start; see `quality`). Inputs are held and prescribed values follow straight lines
@@ -377,11 +380,13 @@ class MidpointVI(OneStepMap):
         refuse_order(order)
         model = self.model
         q, p = self._checked(start)
-        dt = self._steps(steps, time)
-        n = len(dt)
+        n = self._count(steps, time)
         if whole(every, "every") < 1 or n % every:
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
         every, accuracy, tolerance = int(every), check_accuracy(accuracy), _adapt(adapt)
+        if every > 1 and n > max(every, PIECE) and not (callable(u) and _takes_state(u)):
+            return self._in_pieces(start, n, u, kinematic, every, progress, accuracy, adapt)
+        dt = self._steps(n, None)
         t = self._times(start.t, dt)
         if callable(u) and _takes_state(u):
             motion = self._with_policy(start, dt, t, u, kinematic, every, tolerance)
@@ -403,11 +408,11 @@ class MidpointVI(OneStepMap):
         rho_out = path[:, -1] if path is not None else np.zeros((n, model.nk)) + q[model.nqd :]
         traj = Trajectory(
             model,
-            t[::every][: rows + 1],
+            t[::every][: rows + 1].copy(),  # a view would keep all of them
             qs[: rows + 1],
             ps[: rows + 1],
-            u_out[::every][:rows],
-            rho_out[every - 1 :: every][:rows],
+            u_out[::every][:rows].copy(),
+            rho_out[every - 1 :: every][:rows].copy(),
             lam[:rows],
             its[:rows].astype(np.int64),
             bool(stop),
@@ -439,6 +444,55 @@ class MidpointVI(OneStepMap):
         found, done = self._core.checks(self.options, *arrays)
         return found, done
 
+    def _in_pieces(
+        self,
+        start: State,
+        n: int,
+        u: Any,
+        kinematic: Any,
+        every: int,
+        progress: bool,
+        accuracy: str,
+        adapt: float | None,
+    ) -> Trajectory:
+        """`simulate` with every > 1 in pieces, so that memory is that of the states which are kept."""
+        for given, what in ((u, "u"), (kinematic, "kinematic")):
+            if not callable(given) and np.ndim(given) > 1 and len(given) != n:
+                raise ValueError(f"{what} has {len(given)} rows, but {n} are needed")
+        parts: list[Trajectory] = []
+        piece = max(every, PIECE // every * every)
+        for first in range(0, n, piece):
+            steps = slice(first, min(first + piece, n))
+            rows = [_part(a, steps) for a in (u, kinematic)]
+            vi = self if isinstance(self.dt, float) else self.with_dt(self.dt[steps])
+            here = parts[-1][-1] if parts else start
+            try:
+                parts.append(
+                    vi.simulate(
+                        here,
+                        steps.stop - first,
+                        u=rows[0],
+                        kinematic=rows[1],
+                        every=every,
+                        progress=progress,
+                        accuracy="raise" if accuracy == "raise" else "ignore",  # warnings are of the whole motion
+                        adapt=adapt,
+                    )
+                )
+            except KeyboardInterrupt:
+                if not parts:
+                    raise
+                return replace(joined(parts), interrupted=True)
+            except ConvergenceError as error:
+                done = [*parts, error.trajectory] if error.trajectory is not None else parts
+                error.step, error.trajectory = first + (error.step or 0), joined(done) if done else None
+                raise
+            if parts[-1].interrupted:
+                break
+        motion = joined(parts)
+        self._say(motion, accuracy, self._steps(1, None), adapt)
+        return motion
+
     def _thinned(self, every: int) -> Scheme | None:
         """The scheme of a motion of which each n-th state is kept: without dt its steps could not be told from whole ones."""
         return None if every > 1 and not isinstance(self.dt, float) else self.scheme
@@ -449,14 +503,20 @@ class MidpointVI(OneStepMap):
         return start + (self.dt * np.arange(len(dt) + 1.0) if even else np.concatenate([[0.0], np.cumsum(dt)]))
 
     def _steps(self, steps: int | None, time: float | None) -> Array:
+        """Lengths (N,) of the steps."""
+        n = self._count(steps, time)
+        return np.full(n, self.dt) if isinstance(self.dt, float) else self.dt[:n]
+
+    def _count(self, steps: int | None, time: float | None) -> int:
+        """Number of steps."""
         if not isinstance(self.dt, float):
             if time is not None:
                 raise ValueError("this integrator has varying steps: give steps=, not time=")
             if steps is None:
-                return self.dt
+                return len(self.dt)
             if not 0 <= whole(steps, "steps") <= len(self.dt):
                 raise ValueError(f"only {len(self.dt)} steps are defined, not {steps}")
-            return self.dt[: int(steps)]
+            return int(steps)
         if (steps is None) == (time is None):
             raise ValueError("give either steps= or time=")
         if time is not None:
@@ -466,7 +526,7 @@ class MidpointVI(OneStepMap):
             steps = round(duration.item() / self.dt)
         if whole(steps, "steps") < 0:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
-        return np.full(whole(steps, "steps"), self.dt)
+        return whole(steps, "steps")
 
     def _with_policy(
         self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int, adapt: float
@@ -492,6 +552,7 @@ class MidpointVI(OneStepMap):
             found, done = self.check(motion)
             return replace(motion, checks=found) if done == k else motion
 
+        begun = clock.monotonic()
         try:
             for k in range(n):
                 out = policy(t[k], state)
@@ -519,6 +580,8 @@ class MidpointVI(OneStepMap):
                 rate = model.difference(q[k], q[k + 1])[nd:] / dt[k]
                 state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k], rate, model)
         except KeyboardInterrupt:
+            if clock.monotonic() - begun < 0.5:  # nothing worth to be kept, and perhaps one of many calls
+                raise
             stop = True
             return so_far(k)
         return so_far(n)
@@ -841,6 +904,13 @@ def _path(kinematic: Any, t: Array, parts: Array, width: int) -> Array | None:
         return None if rows is None else rows.reshape(n, stages, width)
     ends = _series(kinematic, t[1:], n, width, "kinematic")
     return None if ends is None else ends[:, None]
+
+
+def _part(value: Any, steps: slice) -> Any:
+    """What is given for some of the steps: rows of an array, entries of arrays by name; anything else is for all of them."""
+    if isinstance(value, Mapping):
+        return {name: x[steps] if not callable(x) and np.ndim(x) else x for name, x in value.items()}
+    return value if callable(value) or np.ndim(value) < 2 else value[steps]
 
 
 def _unnamed(value: Any, names: tuple[str, ...], rest: Array, steps: int, what: str) -> Any:

@@ -21,6 +21,8 @@ from .trajectory import State, Trajectory
 if TYPE_CHECKING:
     from .midpoint import MidpointVI
 
+SINGULAR = 3  # status of a step whose Newton matrix cannot be factored
+
 
 class MidpointSteps(Steps):
     """The steps of an integrator `vi` between the times t (N+1,); see `Steps` for the shapes. `dt` (N,): their lengths."""
@@ -159,7 +161,7 @@ class MidpointSteps(Steps):
             vi.options, np.stack([x, x]), u[None], self.dt[k : k + 1], None, 1
         )
         if bad == 0:
-            self._refuse(code, k, x)
+            self._refuse(code, k, x, u)
         return A[0], B[0]
 
     def advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
@@ -171,7 +173,7 @@ class MidpointSteps(Steps):
             vi.options, np.stack([x, new]), u[None], self.dt[k : k + 1], lam[None], 1
         )
         if bad == 0:
-            self._refuse(code, k, x)
+            self._refuse(code, k, x, u)
         return new, A[0], B[0]
 
     def linearize_trajectory(self, X: Array, U: Array, threads: int | None = None) -> tuple[Array, Array]:
@@ -179,7 +181,7 @@ class MidpointSteps(Steps):
         vi = self.one_step
         A, B, bad, code = vi._core.linearize_trajectory(vi.options, X, U, self.dt, None, self._threads(threads))
         if bad < self.count:
-            self._refuse(code, bad, X[bad])
+            self._refuse(code, bad, X[bad], U[bad])
         return A, B
 
     def adjoint(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array]:
@@ -191,7 +193,7 @@ class MidpointSteps(Steps):
             vi.options, self.dt[k], x[:nq], x[nq : nq + nd], u[:nu], q, lam, z[:nd], z[m.nv : m.nv + nd], np.zeros(m.nc)
         )
         if not ok:
-            self._refuse(3, k, x)
+            self._refuse(SINGULAR, k, x, u)
         az, bz = np.zeros(ndx), np.zeros(vi.nu)
         az[: m.nv + nd], bz[:] = g[: m.nv + nd], g[m.nv + nd :]
         rate = z[m.nv + nd :] / self.dt[k]
@@ -208,7 +210,7 @@ class MidpointSteps(Steps):
             vi.options, self.dt[k], x[: m.nq], x[m.nq : m.nq + m.nd], u[: m.nu], q, lam, with_dt
         )
         if not ok:
-            self._refuse(3, k, x)
+            self._refuse(SINGULAR, k, x, u)
         return {"q": Y, "p": P, "lam": L}
 
     # ---- second order
@@ -221,7 +223,7 @@ class MidpointSteps(Steps):
             vi.options, np.stack([x, x]), u[None], self.dt[k : k + 1], z[None], 1
         )
         if bad == 0:
-            self._refuse(code, k, x)
+            self._refuse(code, k, x, u)
         not_overflown(z, xx, xu, uu)
         return xx[0], xu[0], uu[0]
 
@@ -246,7 +248,7 @@ class MidpointSteps(Steps):
         vi = self.one_step
         xx, xu, uu, bad, code = vi._core.second_order_trajectory(vi.options, X, U, self.dt, Z, self._threads(threads))
         if bad < self.count:
-            self._refuse(code, bad, X[bad])
+            self._refuse(code, bad, X[bad], U[bad])
         not_overflown(Z, xx, xu, uu)
         return xx, xu, uu
 
@@ -258,7 +260,7 @@ class MidpointSteps(Steps):
         unit = np.eye(2 * m.nd + m.nc)
         H, ok = vi._core.second_order(vi.options, self.dt[k], x[: m.nq], x[m.nq : m.nq + m.nd], u[: m.nu], q, lam, unit)
         if not ok:
-            self._refuse(3, k, x)
+            self._refuse(SINGULAR, k, x, u)
         return {"q": H[: m.nd], "p": H[m.nd : 2 * m.nd], "lam": H[2 * m.nd :]}
 
     # ---- filters
@@ -318,14 +320,13 @@ class MidpointSteps(Steps):
     def _fail(self, status: int, error: float, k: int, x: Array, trajectory: Trajectory | None = None) -> NoReturn:
         self.one_step._fail(status, error, k, float(self.t[k]), self.state(x, k), trajectory)
 
-    def _refuse(self, code: int, k: int, x: Array) -> NoReturn:
-        if code == 3:
-            raise ConvergenceError(
-                f"the step at k = {k} cannot be linearized: its Newton matrix is singular",
-                step=k,
-                state=self.state(x, k),
-            )
-        self._fail(code, math.nan if code == 2 else 1e290, k, x)
+    def _refuse(self, code: int, k: int, x: Array, u: Array) -> NoReturn:
+        """Raise why step k from x under u cannot be linearized."""
+        if code != SINGULAR:
+            self.solve(x, u, k)  # the step itself fails: its error says how far it came
+        why = "its Newton matrix is singular" if code == SINGULAR else "it has no solution near the next state"
+        message = f"the step at k = {k} cannot be linearized: {why}"
+        raise ConvergenceError(message, step=k, time=float(self.t[k]), state=self.state(x, k))
 
     def _threads(self, threads: int | None) -> int:
         """Threads pay only for enough work: a step costs about nx^2 multiply-adds times a constant."""

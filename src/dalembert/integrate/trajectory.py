@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,13 @@ class State:
         return (
             f"State(t={self.t:g}, q={np.array2string(self.q, precision=6)}, p={np.array2string(self.p, precision=6)})"
         )
+
+
+def fixed(a: Array) -> Array:
+    """The same numbers, read only."""
+    view = a.view()
+    view.flags.writeable = False
+    return view
 
 
 def _no_rows(columns: int) -> Array:
@@ -145,7 +152,7 @@ class Trajectory:
         k = range(len(self.t))[key]
         lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
         rate = self._kinematic_rates(np.array([k]))[0]
-        return State(float(self.t[k]), self.q[k], self.p[k], lam, rate, self.model)
+        return State(float(self.t[k]), fixed(self.q[k]), fixed(self.p[k]), fixed(lam), rate, self.model)
 
     def __iter__(self) -> Iterator[State]:
         return (self[k] for k in range(len(self)))
@@ -415,6 +422,18 @@ class Trajectory:
             )
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise ValueError(f"{path} is not a trajectory of dalembert ({error})") from None
+
+
+def joined(parts: Sequence[Trajectory]) -> Trajectory:
+    """One motion of several that follow each other; the first state of each is the last one before."""
+    together: dict[str, Any] = {
+        name: np.concatenate(
+            [getattr(part, name)[1 if i and name in ("t", "q", "p") else 0 :] for i, part in enumerate(parts)]
+        )
+        for name in _ARRAYS
+    }
+    checks = [part.checks for part in parts if part.checks is not None]
+    return replace(parts[-1], **together, checks=np.concatenate(checks) if len(checks) == len(parts) else None)
 
 
 _ARRAYS = ("t", "q", "p", "u", "rho", "lam", "iterations")

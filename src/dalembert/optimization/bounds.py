@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, number
 from ..system import System
 from .costs import BoundCost, Hessian, of_coordinates
 from .descent import Discrete
@@ -186,12 +186,11 @@ def optimize_bounded(
     assert result is not None
     status, reason = result.status, result.reason
     allowed = 0.0 if bound_method == "barrier" else 1e-6
-    if result.converged:
-        if violation > allowed:
-            status = "infeasible"
-            reason = f"bounds are violated by {violation:.2g} of their range; they may contradict the dynamics"
-        else:
-            reason = f"bounds hold, {stage + 1} stages of the {bound_method} method; {reason}"
+    if status in ("converged", "stalled") and violation > allowed:
+        status = "infeasible"
+        reason = f"bounds are violated by {violation:.2g} of their range; they may contradict the dynamics or the start"
+    elif result.converged:
+        reason = f"bounds hold, {stage + 1} stages of the {bound_method} method; {reason}"
     return Optimization(
         system, X, U, result.gains, plain.value(X, U), result.slope, status, reason, result.history, result.problem,
         box.multipliers if bound_method == "lagrangian" else None, result.search,
@@ -209,8 +208,8 @@ def _limits(
             raise ValueError(f"bounds: unknown name {name!r}; known are {', '.join(names)}")
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"bounds of {name!r} must be a pair (low, high) with None for no bound")
-        a = -math.inf if pair[0] is None else float(pair[0])
-        b = math.inf if pair[1] is None else float(pair[1])
+        a = -math.inf if pair[0] is None else number(pair[0], f"low bound of {name!r}")
+        b = math.inf if pair[1] is None else number(pair[1], f"high bound of {name!r}")
         if not a < b:
             raise ValueError(f"bounds of {name!r}: low {a} is not below high {b}")
         low[places[-1]], high[places[-1]] = a, b  # a kinematic variable: bound the input, which is its next value

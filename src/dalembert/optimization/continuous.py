@@ -375,6 +375,10 @@ class Continuous(Discrete):
         """q(d, d) of a model; for "newton" this is D2g.(d, d)."""
         return super().curvature(p, replace(d, dX=np.hstack([d.dX, d.dU]), dU=d.dU[1:]), method)
 
+    def downward(self, p: Point) -> Direction | None:
+        """Not looked for in continuous time."""
+        return None
+
     # ---- the system
 
     def _linearize(self, X: Array, U: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, finite, floats, number
 from ..integrate import Trajectory
 from ..integrate.onestep import slopes
 
@@ -118,7 +118,7 @@ class Cost:
         return SumCost((*_terms(self), *_terms(other)))
 
     def __rmul__(self, factor: float) -> SumCost:
-        return SumCost(tuple((float(factor) * w, c) for w, c in _terms(self)))
+        return SumCost(tuple((number(factor, "the weight of a cost") * w, c) for w, c in _terms(self)))
 
 
 @dataclass(frozen=True)
@@ -313,9 +313,7 @@ def _weight(weight: Weight, names: Sequence[str], count: int, what: str) -> Arra
     n = len(names)
     if isinstance(weight, Mapping):
         return _from_names(weight, names, count, what)
-    w = np.asarray(weight, dtype=float)
-    if not np.isfinite(w).all():
-        raise ValueError(f"{what}: weights must be finite")
+    w = finite(weight, what)
     if w.ndim == 0:
         return np.full((count, n), float(w))
     if w.shape == (n,):
@@ -341,7 +339,7 @@ def _from_names(
 ) -> Array:
     """(count, n) values by name; what is not named has the value of "*", or that of `rest` (n,), or zero."""
     names = list(names)
-    out = np.full((count, len(names)), float(values.get("*", 0.0)))
+    out = np.full((count, len(names)), number(values.get("*", 0.0), f"{what}: '*'"))
     if rest is not None and "*" not in values:
         out[:] = rest
     for name, value in values.items():
@@ -349,7 +347,7 @@ def _from_names(
             continue
         if name not in names:
             raise ValueError(f"{what}: unknown name {name!r}; known are {', '.join(names)}")
-        v = np.asarray(value, dtype=float)
+        v = floats(value, f"{what}: '{name}'")
         if v.ndim and v.shape not in ((count,), (count - 1,)):
             raise ValueError(f"{what}: '{name}' must be a number or have {count} values, not shape {v.shape}")
         if not np.isfinite(v).all():
@@ -379,7 +377,7 @@ def _reference(reference: Reference, system: Horizon) -> tuple[Array, Array]:
 
 def finite_at(value: ArrayLike, shape: tuple[int, ...], what: str, names: Sequence[str] = ()) -> Array:
     """float64 copy-free array of a given shape; a NaN is reported with its place."""
-    a = np.ascontiguousarray(value, dtype=float)
+    a = floats(value, what)
     if a.shape != shape:
         raise ValueError(f"{what} has shape {a.shape}, expected {shape}")
     if not np.isfinite(a).all():

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, all_finite
+from ..arrays import Array, all_finite, finite
 from ..errors import ConvergenceError
 from .costs import BoundCost, Hessian
 
@@ -222,6 +222,34 @@ class Discrete:
             total += 2 * np.einsum("ki,kij,kj->", dX[:-1], S, dU)
         return float(total)
 
+    def downward(self, p: Point) -> Direction | None:
+        """A tangent motion along which the Newton model bends downwards, or None where there is none: at a motion without slope this tells
+        a minimum from a saddle or a maximum.
+
+        The backward sweep stops at a step k where G = R + B'PB has a negative eigenvalue. Its vector as the input of step k, the rest at rest
+        before and with the feedback of the sweep after it, has that curvature.
+        """
+        from .. import _core  # type: ignore[attr-defined]
+
+        Q, S, R = self.model(p, "newton")
+        K, _, P, _, status = _core.riccati(p.A, p.B, Q[:-1], R, Q[-1], len(p.B), S=S)
+        k = status["failed_step"]
+        if k < 0:
+            return None
+        G = R[k] + p.B[k].T @ P[k + 1] @ p.B[k]
+        values, vectors = np.linalg.eigh((G + G.T) / 2)
+        if not values[0] < -1e-8 * np.abs(values).max():
+            return None  # flat within rounding
+        c = np.zeros(p.B.shape[::2])
+        c[k] = -vectors[:, 0]
+        dX, dU = tangent_motion(p.A, p.B, LQ(K, c), np.zeros(p.A.shape[1]))
+        size = float(np.abs(dX).max())
+        if not (np.isfinite(dX).all() and np.isfinite(dU).all() and size > 0):
+            return None
+        slope = float(np.vdot(p.lx, dX) + np.vdot(p.lu, dU))
+        scale = (-1.0 if slope > 0 else 1.0) / size
+        return Direction("downward", scale * dX, scale * dU, scale * slope, K)
+
     def growth(self, p: Point) -> float:
         """Largest factor by which a deviation from the motion grows under the projection's feedback (linearized)."""
         product = np.eye(p.A.shape[1])
@@ -319,7 +347,7 @@ def sweep_back(A: Array, B: Array, K: Array, lx: Array, lu: Array) -> Array:
 
 def weight_matrix(weight: ArrayLike, n: int, what: str) -> Array:
     """A weight (n, n), or a stack of them, from a number, a diagonal or matrices."""
-    w = np.asarray(weight, dtype=float)
+    w = finite(weight, what)
     if w.ndim == 0:
         w = np.eye(n) * w
     elif w.shape == (n,):

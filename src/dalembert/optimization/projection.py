@@ -227,7 +227,7 @@ def _advance(problem: Discrete, p: Point, method: str, tolerance: float, search:
         except IndefiniteModel:
             continue
         if abs(d.slope) < tolerance:
-            return _Outcome(d, status="converged", reason=f"|Dg.d| = {abs(d.slope):.3g} is below {tolerance:g}")
+            return _at_rest(problem, p, d, tolerance, may_step)
         if d.slope > 0:
             uphill = d  # a minimum of a model never lies uphill: rounding, or errors of the integration
             continue
@@ -248,6 +248,31 @@ def _advance(problem: Discrete, p: Point, method: str, tolerance: float, search:
             hint="weigh all inputs in the cost, or shorten the horizon: an unstable direction may not be controllable",
         )
     return _stalled(problem, p, tried)
+
+
+def _at_rest(problem: Discrete, p: Point, d: Direction, tolerance: float, may_step: bool) -> _Outcome:
+    """A motion without slope: a minimum, unless some direction bends downwards, which is then followed."""
+    out = _Outcome(d, status="converged", reason=f"|Dg.d| = {abs(d.slope):.3g} is below {tolerance:g}")
+    down = None if d.method == "newton" else problem.downward(p)  # Newton's model has a minimum: it bends upwards
+    if down is None:
+        return out
+    if not may_step:
+        return _Outcome(down, status="iterations", reason="the limit of iterations is reached at a saddle or a maximum")
+    best = _Outcome(down)
+    for step in 0.5 ** np.arange(0, 20, 2):
+        for side in (step, -step):
+            best.trials += 1
+            try:
+                X, U = problem.project(*problem.moved(p, down, side), p.K)
+                value = problem.value(X, U)
+            except ConvergenceError:
+                best.failed += 1
+                continue
+            if value < min(best.value, p.value - 10 * tolerance):
+                best.step, best.X, best.U, best.value = float(step), X, U, value
+        if best.step:
+            return best
+    return out
 
 
 def _contracts(p: Point, rows: list[Iteration]) -> bool:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..interrupt import told_apart
+
 # what IPOPT returns -> (status, what it means)
 _STATUS = {
     "Solve_Succeeded": ("solved", "a local optimum was found"),
@@ -137,7 +139,8 @@ class Program:
         )
         ready = clock.perf_counter()
         try:
-            out = solver(x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
+            with told_apart():
+                out = solver(x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
         except RuntimeError as reason:
             return answer(
                 "solver_error", f"the solver refused the problem: {reason}", x0, none, 0, clock.perf_counter()

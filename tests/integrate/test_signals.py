@@ -1,0 +1,178 @@
+"""Ctrl-C and other signals in long calls: answered at once, never swallowed, and nothing that was computed is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert import models
+
+ANSWER = 0.2  # seconds of work that a call may still do
+
+
+@contextmanager
+def interrupt(after: float) -> Iterator[list[float]]:
+    """SIGINT after so many seconds of computing; the list then has the CPU time at which it was sent."""
+    sent: list[float] = []
+    begun, over = time.process_time(), threading.Event()
+
+    def send() -> None:
+        while time.process_time() < begun + after:
+            if over.wait(0.005):
+                return
+        sent.append(time.process_time())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield sent
+    finally:
+        over.set()
+        sender.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def chain(n: int, order: int = 2, **options: float) -> da.MidpointVI:
+    return da.MidpointVI(models.n_link(n, **options), 1e-3, order=order)
+
+
+def riccati() -> None:
+    n = 150
+    da.solve_lq(np.eye(n) + 0.01, np.ones((n, 4)), np.eye(n), np.eye(4), np.eye(n), steps=900)
+
+
+def along(what: str, n: int, steps: int, order: int = 2) -> Callable[[], None]:
+    def run() -> None:
+        system = da.System(chain(n, order), steps=steps)
+        x = np.concatenate([np.linspace(0.1, 1.0, n), np.zeros(n)])
+        X, U = np.tile(x, (steps + 1, 1)), np.zeros((steps, 0))
+        if what == "linearize":
+            system.linearize_trajectory(X, U)
+        elif what == "second":
+            system.second_order_trajectory(X, U, np.ones((steps, 2 * n)))
+        else:
+            system.project(X, U, np.zeros((steps, 0, 2 * n)))
+
+    return run
+
+
+def study() -> None:
+    system = da.System(da.MidpointVI(models.pendulum(), 0.01), steps=2000)
+    U = np.zeros((2000, system.nu))
+    X = system.simulate([1.0, 0.0], U)
+    kalman = da.ExtendedKalmanFilter(system, da.measure(system, "theta"), Q=1e-6, R=0.01)
+    da.monte_carlo(kalman, (X, U), trials=4000, P0=0.01)
+
+
+LONG = {
+    "solve_lq": riccati,
+    "linearize_trajectory": along("linearize", 40, 2000, 6),
+    "second_order_trajectory": along("second", 30, 3000, 6),
+    "project": along("project", 20, 200_000),
+    "monte_carlo": study,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_call_ends(name: str) -> None:
+    with interrupt(0.4) as sent, pytest.raises(KeyboardInterrupt):
+        LONG[name]()
+    assert time.process_time() - sent[0] < ANSWER * (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("lanes", [True, False])
+def test_rollouts_from_one_start(lanes: bool) -> None:
+    vi = chain(8)
+    start = vi.state(q=np.full(8, 0.3))
+    with interrupt(0.9) as sent:
+        batch = da.rollouts(vi, [start], 3_000_000, lanes=lanes, keep=False)
+    assert time.process_time() - sent[0] < ANSWER
+    assert batch.interrupted
+    assert 0 < batch.completed[0] < 3_000_000
+    assert np.isfinite(batch.q).all()
+
+
+def test_what_is_complete_is_not_called_interrupted() -> None:
+    vi = chain(1)
+    batch = da.rollouts(vi, [vi.state(q=[0.1])] * 3, 100)
+    assert not batch.interrupted
+    np.testing.assert_array_equal(batch.completed, 100)
+
+
+def test_a_long_simulation_returns_what_it_has() -> None:
+    vi = chain(8)
+    with interrupt(0.9) as sent:
+        motion = vi.simulate(vi.state(q=np.full(8, 0.3)), 3_000_000, every=1000)
+    assert time.process_time() - sent[0] < ANSWER
+    assert motion.interrupted
+    assert 0 < motion.steps < 3000
+    assert np.isfinite(motion.q).all()
+
+
+def test_a_policy_as_well() -> None:
+    vi = da.MidpointVI(models.cart_pole(), 1e-3)
+    with interrupt(0.9):
+        motion = vi.simulate(vi.state(), 1_000_000, u=lambda t, state: np.zeros(vi.model.nu))
+    assert motion.interrupted
+    assert 0 < motion.steps < 1_000_000
+
+
+def test_a_loop_of_short_calls_ends() -> None:
+    vi = chain(4)
+    start = vi.state(q=np.full(4, 0.3))
+
+    def for_ever() -> None:
+        for _ in range(1_000_000):
+            assert not vi.simulate(start, 2000).interrupted
+
+    with interrupt(0.4) as sent, pytest.raises(KeyboardInterrupt):
+        for_ever()
+    assert time.process_time() - sent[0] < ANSWER
+
+
+@pytest.mark.parametrize("what", ["simulate", "rollouts", "linearize"])
+def test_what_a_handler_raises_comes_out(what: str) -> None:
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError("too late")
+
+    vi = chain(8)
+    start = vi.state(q=np.full(8, 0.3))
+    call = {
+        "simulate": lambda: vi.simulate(start, 3_000_000, every=1000),
+        "rollouts": lambda: da.rollouts(vi, [start], 3_000_000, keep=False),
+        "linearize": LONG["linearize_trajectory"],
+    }[what]
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 0.7)
+    try:
+        with pytest.raises(TimeoutError, match="too late"):
+            call()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_failed_linearization_names_its_step_and_its_residual() -> None:
+    system = da.System(da.MidpointVI(models.n_link(2), 0.1), steps=10)
+    fast = [0.5, 0.2, 1e200, 0.0]  # its square overflows
+    with pytest.raises(da.ConvergenceError) as caught:
+        system.linearize(fast, np.zeros(system.nu), 7)
+    assert caught.value.step == 7
+    assert caught.value.time == pytest.approx(0.7)
+    assert "1e276" not in str(caught.value)
+    X = np.tile([0.5, 0.2, 0.0, 0.0], (11, 1))
+    X[4] = fast
+    for threads in (1, 3):
+        with pytest.raises(da.ConvergenceError) as caught:
+            system.linearize_trajectory(X, np.zeros((10, system.nu)), threads=threads)
+        assert caught.value.step == 4
