@@ -16,8 +16,9 @@ The costs themselves fix the unit of mass: effort grows with its square, and 280
 `--mass 10` shows lighter rotors, with which two of them cost 2.4 times as much; they turn far in a step, and more steps are needed.
 
 For two rotors the first one (on e1) is left out. The paper counts 909 unknowns and 477 constraints, the forces and
-torques on the main body being unknowns that are bounded to zero; so do we. For the multiplier form it prints 6798 and
-4555; its own formula (N-1)(n+m)+4n gives 4455 (and 2422 for the pitcher, as printed): 4555 is a misprint.
+torques on the main body being unknowns that are bounded to zero; so do we, and add 200 limits of the turn per
+step. For the multiplier form it prints 6798 and 4555; its own formula (N-1)(n+m)+4n gives 4455
+(and 2422 for the pitcher, as printed): 4555 is a misprint.
 """
 
 import argparse
