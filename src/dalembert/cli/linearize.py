@@ -41,7 +41,7 @@ def linearize(
     model, x = start_of(file, start, q, satisfy, near)
     vi = MidpointVI(model, dt, order=order, alpha=alpha, forcing=forcing)
     load = named(u, model.inputs, "--u") or None
-    state = vi.state(x, v=named(v, model.variables, "--v") or None, u=load)
+    state = vi.state(x, v=named(v, tuple(model.configuration.velocity_index), "--v") or None, u=load)
     A, B = vi.linearize(state, u=load)
     system = System(vi, steps=1)
     modes = np.linalg.eigvals(A)

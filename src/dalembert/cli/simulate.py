@@ -62,7 +62,7 @@ def simulate(
             raise typer.BadParameter(f"{target}: the suffix must be one of {', '.join(allowed)}")
     model, x = start_of(file, start, q, satisfy, near)
     vi = MidpointVI(model, dt, order=order, alpha=alpha, forcing=forcing)
-    velocity = named(v, model.variables, "--v")
+    velocity = named(v, tuple(model.configuration.velocity_index), "--v")
     state = vi.state(x, v=velocity or None)
     check_duration(time)
     n = round(min(time / dt, 1e300))

@@ -60,16 +60,16 @@ def configuration(
     guess: dict[str, float] | None = None,
 ) -> Array:
     """The named configuration (q0 by default) with single values changed."""
-    import numpy as np
-
     from .. import satisfy_constraints
 
     if start is not None and start not in configurations:
         known = ", ".join(configurations) or "none"
         raise ValueError(f"the file has no configuration {start!r} (it has: {known})")
-    x = configurations.get(start or "q0", np.zeros(model.nq)).copy()
+    x = configurations.get(start or "q0", model.neutral()).copy()
     for name, value in {**(guess or {}), **given}.items():
         x[model.index(name)] = value
+    if not model.configuration.flat:
+        x = model.configuration.point(x)  # quaternions have length 1
     if satisfy and model.nc:
         x = satisfy_constraints(model, x, fixed=tuple(n for n in given if n in model.dynamic))
     return x

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, Named, finite, vector
+from ..arrays import Array, Named, finite
 from ..errors import ConvergenceError
 from ..model import Model
-from .evaluate import acceleration
+from .evaluate import acceleration, constraint_jacobian, force_first, mass_matrix
 
 
 def trim(
@@ -36,14 +36,14 @@ def trim(
         raise ValueError("the model has no inputs: nothing can be trimmed")
     many = not isinstance(q, dict) and np.ndim(q) == 2  # type: ignore[arg-type]
     if not many:
-        point = vector(q, model.variables, "q")
-        w, dw = vector(v, model.velocities, "v"), vector(a, model.velocities, "a")
+        point = model.configuration.point(q)
+        w, dw = model.configuration.tangent(v), model.configuration.tangent(a, "a")
         return _trim(model, point, w, dw, tolerance, max_iterations)
     points = finite(q, "q", (None, model.nq))
 
     def rows(x: Named | None, what: str) -> Array:
         if x is None or isinstance(x, dict) or np.ndim(x) == 1:  # type: ignore[arg-type]
-            return np.broadcast_to(vector(x, model.velocities, what), (len(points), model.nv))
+            return np.broadcast_to(model.configuration.tangent(x, what), (len(points), model.nv))
         return finite(x, what, (len(points), model.nv))
 
     each = zip(points, rows(v, "v"), rows(a, "a"), strict=True)
@@ -52,12 +52,14 @@ def trim(
 
 def _trim(model: Model, q: Array, v: Array, a: Array, tolerance: float, max_iterations: int) -> Array:
     nd = model.nd
+    c = constraint_jacobian(model, q)[:, :nd]
+    kkt = np.block([[mass_matrix(model, q)[:nd, :nd], c.T], [c, np.zeros((model.nc, model.nc))]])
+    still = np.zeros((model.nc, model.nu))
 
     def left(u: ArrayLike) -> tuple[Array, Array]:
         """What is missing of the acceleration, and its derivative by u."""
-        found = acceleration(model, q, v, u, a[nd:], derivatives=True)
-        assert found.ddq_u is not None
-        return a[:nd] - found.ddq[:nd], found.ddq_u
+        found = acceleration(model, q, v, u, a[nd:])
+        return a[:nd] - found.ddq[:nd], np.linalg.solve(kkt, np.vstack([force_first(model, q, v, u)[2], still]))[:nd]
 
     u: Array = np.zeros(model.nu)
     missing, by_u = left(u)

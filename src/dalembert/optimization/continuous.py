@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, floats
-from ..errors import ConvergenceError
+from ..errors import ConvergenceError, ModelError
 from ..integrate.onestep import StateSpace
 from ..mechanics import constraints, core
 from ..model import Model
@@ -72,6 +72,11 @@ class ContinuousSystem(StateSpace):
     x_names: tuple[str, ...]
 
     def __init__(self, model: Model, t: ArrayLike, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
+        if model.configuration.places:
+            name = model.configuration.places[0].name
+            raise ModelError(
+                f"ball '{name}': use System(MidpointVI(...)), or Euler angles (spherical_euler)", culprit=name
+            )
         self.model = model
         self._core = core(model)
         self.t = floats(t, "t")
