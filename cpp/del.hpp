@@ -379,8 +379,6 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   return e;
 }
 
-constexpr int kPatience = 8;  // iterations after which the error must be below that of the guess
-
 // Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next,
 // w.con.C1 belong to the solution in the converged lanes. A single rollout reuses the factors when the observed rate
 // says that one more cheap iteration will do; lanes reuse them once, in the second iteration: a rule that does not look
@@ -391,7 +389,7 @@ template <class T>
 MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
   const ModelData& M = *w.M;
   T prev = T(1e300);
-  double slack = o.slack(), first = 0;
+  double slack = o.slack();
   w.step.floor = T(0.0);
   MaskOf<T> done = skip;
   bool fresh = false;
@@ -406,8 +404,6 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
     MaskOf<T> dead = mask_not(le(e, T(kLargest)));
     if (all(done | dead) || it >= o.max_iterations) return done & next_momentum(w, o, dt);
     if constexpr (Traits<T>::width == 1) {
-      if (it == 0) first = value_of(e);
-      if (it >= kPatience && !(o.stop > 0) && !(value_of(e) < first)) return false;  // it leads nowhere
       bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) &&
                    value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
       if (!reuse && !newton_matrix(w, o, dt)) {
