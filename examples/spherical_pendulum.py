@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
     for side in (1.0, 0.3, 0.1):
         state, row = polar.state({"theta": 1.0}, v={"phi": side}), []
         for _ in range(120):
-            row.append(polar.condition(state)["newton"])
+            row.append(polar.condition(state).worst)
             state = polar.step(state)
         conditions[side] = row
         # the same start in angles about x and y: the bob is at x = -sin(theta), y = 0 and moves sideways along -y
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, start in (("at the pole", {"theta": 0.0}), ("symmetric about the pole", {"theta": -0.02})):
         try:
             state = polar.state(start, v={"theta": 4.0})
-            print(f"  a step {name}: condition {polar.condition(state)['newton']:.1e}")
+            print(f"  a step {name}: condition {polar.condition(state).worst:.1e}")
         except da.SingularityError as error:
             print(f"  a step {name}: SingularityError, {error}")
 
