@@ -47,7 +47,7 @@ inline const double* sized(const std::optional<Array>& a, size_t n, const char* 
 
 class Core {
  public:
-  explicit Core(const nb::dict& description) : M(read_model(description)), table_(kernels()) {}
+  explicit Core(const nb::dict& description) : table_(kernels()), M(planned(read_model(description), table_)) {}
   ~Core() {
     for (auto& list : free_)
       for (Scratch* s : list) table_.drop(s);
@@ -77,8 +77,12 @@ class Core {
   }
 
  private:
-  const ModelData M;
+  static ModelData planned(ModelData M, const KernelTable& table) {
+    table.plan(M);
+    return M;
+  }
   const KernelTable& table_;
+  const ModelData M;
   std::mutex mutex_;
   std::vector<Scratch*> free_[2];
 };

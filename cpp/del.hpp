@@ -2,7 +2,7 @@
 // Structured linearization of discrete mechanical systems, eqs 2, 28; docs/kernels.md 9):
 //   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
 #pragma once
-#include "forces.hpp"
+#include "loops.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -82,6 +82,8 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
     scale = larger(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
   }
   if (!M.flat) ball_residual(w, dt);
+  if constexpr (std::is_same_v<T, double>)
+    if (w.loops.on) return larger(scale, subtract_multipliers(w));
   for (int c = 0; c < M.nc; ++c) {
     T l = w.con.lam[c];
     const T* row = w.con.C0 + c * M.nv;
@@ -118,7 +120,7 @@ template <class T> DAL_INLINE MaskOf<T> next_momentum(Work<T>& w, const StepOpti
 // reads gen or newton.lower, step.x, step.y; writes step.floor
 template <class T> void set_floor(Work<T>& w, T dt) {
   const ModelData& M = *w.M;
-  bool chain = M.chain_solver && !w.newton.use_packed;
+  const bool chain = by_joint(w);
   T f = T(0.0);
   for (int i = 0; i < M.nd; ++i) {
     T d;
@@ -154,12 +156,17 @@ template <class T> void step_matrix(Work<T>& w, const Slots<T>& s, const T& dt) 
 template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
   Slots<T> s = slots<T>(o, dt);
   composites(w, false);
-  if (w.M->chain_solver && !w.newton.use_packed) {
+  if (by_joint(w)) {
     generators_by_joint(w, s);
     if (!w.M->flat) ball_generators(w, dt, true, false);
     elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
     set_floor(w, dt);
-    return chain_factor(w);
+    if constexpr (std::is_same_v<T, double>)
+      if (w.loops.on) {
+        if (loop_factor(w)) return true;
+        use_dense_rows(w, true);
+      }
+    if (w.M->chain_solver) return chain_factor(w);
   }
   step_matrix(w, s, dt);
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
@@ -253,6 +260,8 @@ inline void schur_solve(Work<Dual>& w, const Dual* S, Dual* b, int nr, int ld, b
 // reads newton, step.r, con.C0, C1, h; writes step.dy, con.dlam, con.X, con.schur
 template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   const ModelData& M = *w.M;
+  if constexpr (std::is_same_v<T, double>)
+    if (w.loops.on) return loop_direction(w, dt);
   int nc = M.nc, ld = std::is_same_v<T, double> && nc ? row_stride(nc + 1) : nc + 1;
   T* X = w.con.X;  // columns beyond nc + 1 stay zero
   for (int i = 0; i < M.nd; ++i) {
@@ -367,7 +376,10 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   e = e / lim;
   if (M.nc) {
     constraint_poses(w, w.step.y, w.kin.end);
-    constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
+    bool wrenches = false;
+    if constexpr (std::is_same_v<T, double>)
+      if ((wrenches = w.loops.on)) constraint_wrenches(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.loops.end);
+    if (!wrenches) constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
     for (int c = 0; c < M.nc; ++c) e = larger(e, fabs_(w.con.h[c]) / (T(o.h_tolerance) * w.con.size[c] + T(1e-300)));
   }
   if (!(o.stop > 0)) return e;
@@ -388,6 +400,8 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
 template <class T>
 MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* error, MaskOf<T> skip = MaskOf<T>{}) {
   const ModelData& M = *w.M;
+  if constexpr (std::is_same_v<T, double>)
+    if (M.loops.used) start_loops(w);
   T prev = T(1e300);
   double slack = o.slack();
   w.step.floor = T(0.0);
@@ -445,6 +459,7 @@ DAL_INLINE void restore_solution(Work<double>& w) {
 // reads and writes as newton(); keeps y and lambda in step.y_kept, con.lam_kept
 inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
+  use_dense_rows(w, false);
   w.step.floor = 0;
   double e = evaluate(w, o, dt);
   for (int it = 0; it < 4 * o.max_iterations; ++it) {
@@ -502,6 +517,7 @@ inline bool turns_far(const ModelData& M, const double* x, const double* y) {
 inline bool believable(Work<double>& w, const StepOptions& o, double dt) {
   const ModelData& M = *w.M;
   if (!turns_far(M, w.step.x, w.step.y)) return true;
+  use_dense_rows(w, false);
   double* moved = w.step.moved;
   difference(M, w.step.x, w.step.y, moved, 0, M.nv);
   for (int i = 0; i < M.nq; ++i) w.kin.q[i] = w.step.x[i];

@@ -3,6 +3,7 @@
 #include "dynamics.hpp"
 #include "ekf.hpp"
 #include "kernels.hpp"
+#include "loops_plan.hpp"
 #include "quality.hpp"
 #include "riccati.hpp"
 
@@ -61,12 +62,12 @@ template <class F> static char* carve(F layout) {
     at += ((count + kPad) * sizeof(E) + 63) / 64 * 64;
   };
   layout(take);
-  base = static_cast<char*>(std::aligned_alloc(64, at + 64));
-  if (!base) return nullptr;
-  std::memset(base, 0, at + 64);
+  char* block = static_cast<char*>(std::calloc(at + 128, 1));  // zero pages come lazily
+  if (!block) return nullptr;
+  base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(block) + 63) / 64 * 64);
   at = 0;
   layout(take);
-  return base;
+  return block;
 }
 
 static void drop(Scratch* s) {
@@ -85,6 +86,8 @@ static void drop(Scratch* s) {
   e->~Engine();
   std::free(e);
 }
+
+static void plan(ModelData& M) { LoopPlanner(M).run(); }
 
 // nullptr where there is not enough memory
 static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
@@ -735,6 +738,7 @@ static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double 
   for (int i = 0; i < M.nqd; ++i) w.step.y[i].v[l] = d.step.y[i];
   for (int i = 0; i < M.nd; ++i) w.step.p_next[i].v[l] = d.step.p_next[i];
   for (int c = 0; c < M.nc; ++c) w.con.lam[c].v[l] = d.con.lam[c];
+  use_dense_rows(d, true);
   for (int i = 0; i < M.nc * M.nv; ++i) w.con.C1[i].v[l] = d.con.C1[i];
   return StepOk;
 }
@@ -1209,6 +1213,7 @@ extern const KernelTable table;
 const KernelTable table = {
     DAL_NAME(DALEMBERT_ARCH),
     kWidth,
+    plan,
     make,
     drop,
     frames,

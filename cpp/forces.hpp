@@ -146,7 +146,7 @@ template <class T> DAL_APART void force_slots(Work<T>& w, const Slots<T>& s, con
 // reads kin.mid, q, v, step.u; adds to newton.diagonal, or newton.lower and upper; scratch: local
 template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, const Slots<T>& s, const T& f) {
   const ModelData& M = *w.M;
-  bool chain = M.chain_solver && !w.newton.use_packed;
+  const bool chain = by_joint(w);
   if (chain)
     for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = T(0.0);
   if (M.has_damping)
@@ -218,14 +218,20 @@ template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& 
 template <class T> void start_constraints(Work<T>& w) {
   if (!w.M->nc) return;
   constraint_poses(w, w.step.x, w.kin.start);
+  if (std::is_same_v<T, double> && w.M->loops.used) {  // the step makes what it needs of the poses
+    w.loops.on = true;
+    return;
+  }
   constraint_rows(w, w.step.x, w.kin.start, w.con.h, w.con.size, w.con.C0);
 }
-// the same at q_k+1, into w.con.C1
+// the same at q_k+1, into w.con.C1; and w.con.C0, where start_constraints() has left it to the step
 //
 // reads step.y; writes kin.end, con.h, size, C1
 template <class T> void end_constraints(Work<T>& w) {
   if (!w.M->nc) return;
   constraint_poses(w, w.step.y, w.kin.end);
+  if (w.loops.on) constraint_rows(w, w.step.x, w.kin.start, w.con.h, w.con.size, w.con.C0);
+  w.loops.on = false;
   constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
 }
 // after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new

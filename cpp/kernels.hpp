@@ -57,6 +57,7 @@ constexpr int kChecks = 5;
 struct KernelTable {
   const char* name;
   int width;
+  void (*plan)(ModelData&);  // schedules that a new model needs, found by the kernels themselves
   Scratch* (*make)(const ModelData&, bool linearization, bool lanes);
   void (*drop)(Scratch*);
   // mechanics at a point

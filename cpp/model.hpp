@@ -96,6 +96,31 @@ struct RowPlan {
                                       // together
 };
 
+// Static schedule of the elimination of a tree with loops (loops.hpp): what happens to which front, found once
+enum class FrontOp : int { joint, add, pivot, join };
+struct FrontStep {
+  FrontOp kind;
+  int front;  // whose matrix changes
+  int index;  // joint: dynamic component; add, pivot: row of the constraints; join: first of its pairs in `moves`
+  int at;     // joint: first entry of its pose; add, pivot: entry of the multiplier; join: number of pairs
+  int to;     // joint: first entry of its parent's pose, kStays where that takes the same entries, kLeaves at a root;
+              // join: the front that is taken over
+  int row;    // where its two rows of factors start
+};
+struct LoopPlan {
+  static constexpr int kStays = -1, kLeaves = -2;
+  bool used = false;       // steps use it
+  int lanes = 0;           // entries of a pose, padded: those of xi, then those of eta
+  std::vector<int> xi, eta;  // which of the 8 and 6 entries can differ from zero
+  std::vector<FrontStep> steps;
+  std::vector<int> moves;  // pairs of entries (to, from)
+  std::vector<int> size, matrix, vector;  // of each front: entries (padded), where its matrix and its vectors start
+  std::vector<int> place;  // 3 per constraint: first entry of the poses of its sites when it is added, -1: they rest
+  std::vector<int> meet;   // of each constraint: pose above all its sites
+  int matrices = 0, vectors = 0, rows = 0;  // sizes of all
+  double work = 0;         // multiply-adds of a factorization
+};
+
 struct ModelData {
   int nq = 0, nqd = 0;         // coordinates; those of dynamic variables, which come first
   int nv = 0, nd = 0, nk = 0;  // velocity components: all, dynamic (first), prescribed
@@ -156,6 +181,7 @@ struct ModelData {
   bool full_forces = false;           // forces have Jacobians that are more than the diagonal of damping
   std::vector<int> force_v, force_u;  // config forces: component, input
   std::vector<double> relation;       // coefficients of linear relations, by Element.par[1] offset
+  LoopPlan loops;
   int max_local = 0, max_tape_work = 0, max_tape_io = 0;
 };
 

@@ -40,6 +40,7 @@ DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) {
 // reads step, con (and, if fresh, what residual() writes); writes comp, gen, newton, lin.E, lin.Fx .. Gu
 template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order) {
   Slots<T> s = slots<T>(o, dt);
+  if constexpr (std::is_same_v<T, double>) use_dense_rows(w, true);
   if (!fresh) residual(w, o, dt);
   composites(w, second_order);
   generators(w, s, second_order);

@@ -173,7 +173,8 @@ template <class T> struct Quality {
         const T mean_v = a.v[nd + k] + b.v[nd + k], dv = b.v[nd + k] - a.v[nd + k];
         driven -= mean_v * (T(h_last * o.alpha) * a.Lq[k] + T(h * (1 - o.alpha)) * b.Lq[k]) +
                   (a.Lv[nd + k] + b.Lv[nd + k]) * dv;
-        for (int c = 0; c < M.nc; ++c) driven += w.con.lam[c] * w.con.C0[c * M.nv + nd + k] * mean_v;
+        if (w.loops.on) driven += T(w.loops.force[nd + k]) * mean_v;
+        for (int c = 0; c < M.nc && !w.loops.on; ++c) driven += w.con.lam[c] * w.con.C0[c * M.nv + nd + k] * mean_v;
       }
       work = half * work;
       driven = half * driven;

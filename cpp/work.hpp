@@ -2,6 +2,7 @@
 // named after what they hold; a kernel says above itself which of them it reads and which it writes. Letters are those
 // of docs/kernels.md, where they are defined.
 #pragma once
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -124,6 +125,16 @@ template <class T> struct ConstraintRows {
   T *X, *schur;              // N^-1 C0^T (nd x (nc + 1)), C1 N^-1 C0^T (nc x nc)
   double* dense;             // small dense systems
 };
+struct LoopWork {  // elimination of a tree with loops (loops.hpp)
+  bool on = false;                   // constraints are wrenches now, and C0, C1 are not kept
+  double *start, *end;               // wrenches of each constraint on the poses of its sites at q_k, q_k+1 (18 each)
+  double* force;                     // Dh(q_k)^T lambda (nv)
+  V6<double>*S0, *S1, *push;         // twists at both ends by joint; wrenches by pose
+  double *turn, *shift, *length;     // rounding of poses: of angles, of positions; path length (by pose)
+  double *a, *c, *q1, *q2;           // of each dynamic component, one pose's entries each
+  double *F, *U, *W, *inverse, *size, *z, *phi;
+  double* columns;                   // right-hand sides side by side
+};
 template <class T> struct StepState {
   T *x, *y;           // q_k, q_k+1 (nq)
   T *p, *p_next, *u;  // p_k, p_k+1 (nd), inputs
@@ -163,6 +174,7 @@ template <class T> struct Work {
   RowLists<T> lists;
   ElementScratch<T> local;
   ConstraintRows<T> con;
+  LoopWork loops;
   StepState<T> step;
   Linearization<T> lin;
 
@@ -186,10 +198,10 @@ template <class T> struct Work {
     M = &model;
     large = linearization;
     size_t size = layout(nullptr);
-    block = static_cast<char*>(std::aligned_alloc(64, (size + 63) / 64 * 64));
+    // zero pages come lazily: what is never touched (dense matrices of models that are solved without) takes no memory
+    block = static_cast<char*>(std::calloc(size + 64, 1));
     if (!block) return false;
-    std::memset(block, 0, (size + 63) / 64 * 64);
-    layout(block);
+    layout(reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(block) + 63) / 64 * 64));
     return true;
   }
 
@@ -243,7 +255,7 @@ template <class T> struct Work {
     gen.Q2j = gen.Q2;
     if (Side<T>::n > 1) {
       take(comp.side, 28 * lane);
-      if (m.chain_solver)
+      if (m.chain_solver || m.loops.used)
         for (T** g : {&gen.P1j, &gen.P2j, &gen.Q1j, &gen.Q2j}) take(*g, 8 * nm);
     }
     take(gen.row, 8 * lane);
@@ -290,6 +302,25 @@ template <class T> struct Work {
     take(con.lam_kept, nc);
     take(con.dlam, nc);
     take(con.dense, 3 * nc * nc + 4 * nc + nc * (large ? ncol + kPad : 2));
+
+    if (std::is_same_v<T, double> && m.loops.used) {
+      const LoopPlan& plan = m.loops;
+      for (double** g : {&loops.start, &loops.end}) take(*g, 18 * nc);
+      take(loops.force, nv);
+      take(loops.S0, np);
+      take(loops.S1, np);
+      take(loops.push, np);
+      for (double** g : {&loops.turn, &loops.shift, &loops.length}) take(*g, np);
+      for (double** g : {&loops.a, &loops.c, &loops.q1, &loops.q2}) take(*g, nd * plan.lanes);
+      take(loops.F, plan.matrices);
+      take(loops.U, plan.rows);
+      take(loops.W, plan.rows);
+      take(loops.inverse, plan.steps.size());
+      take(loops.size, plan.vectors);
+      take(loops.z, plan.steps.size() * (large ? 8 : 1));
+      take(loops.phi, plan.vectors * (large ? 8 : 1));
+      take(loops.columns, (nd + nc) * (large ? 16 : 2));
+    }
 
     take(step.x, nq);
     take(step.y, nq);
@@ -348,6 +379,11 @@ template <class T> struct Work {
     return at + 64;
   }
 };
+
+// the step is solved joint by joint: elements give only the diagonal
+template <class T> DAL_INLINE bool by_joint(const Work<T>& w) {
+  return !w.newton.use_packed && (w.M->chain_solver || w.loops.on);
+}
 
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert

@@ -1,0 +1,425 @@
+// The schedule of loops.hpp: which pose is eliminated when, and after which of them a multiplier has a sound pivot.
+// Found once per model by eliminating at a configuration drawn at random (the same for all runs), where only what holds
+// by the structure of the model vanishes.
+#pragma once
+#include "del.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+class LoopPlanner {
+ public:
+  explicit LoopPlanner(ModelData& model) : M(model), plan(model.loops) {}
+
+  // sets M.loops; `used` stays false where another way is faster, or the only one
+  void run() {
+    if (!possible()) return;
+    find_meets();
+    plan.used = true;  // for the layout of the workspace
+    plan.lanes = 16;
+    plan.xi = {0, 1, 2, 3, 4, 5, 6, 7};
+    plan.eta = {0, 1, 2, 3, 4, 5};
+    bool good = w.init(M, false);
+    if (good) {
+      evaluate_somewhere();
+      find_lanes();
+      loop_generators(w);
+      good = eliminate();
+    }
+    if (good) finish();
+    if (!good || !faster()) plan = LoopPlan{};
+  }
+
+ private:
+  struct Front {
+    std::vector<int> poses, multipliers;  // dynamic component, constraint; -1 where free
+    std::vector<double> F, size;          // (poses and multipliers)^2; what was added up in the pivots of multipliers
+    int most_poses = 0, most_multipliers = 0;
+  };
+  static constexpr int kMostPoses = 8, kMostMultipliers = 24;
+  static constexpr double kSound = 0.01, kLastResort = 1e-6;
+
+  ModelData& M;
+  LoopPlan& plan;
+  Work<double> w;
+  std::vector<Front> fronts;
+  std::vector<int> spare;             // numbers of fronts that are free
+  std::vector<int> front_of, parent;  // of each dynamic component: its front (-1), the dynamic one above
+  std::vector<int> anchors;           // 3 per constraint: dynamic component that carries the site, -1
+  std::vector<std::vector<int>> touching;
+  std::vector<char> added;
+
+  bool possible() const {
+    if (M.nc < 1 || int(M.constraints.size()) != M.nc || !M.flat || M.coupled || !M.forces.empty()) return false;
+    for (const Element& e : M.potentials)
+      if (e.n > 1) return false;
+    for (int i = 0; i < M.nd; ++i)
+      if (M.dyn_joint[i] < 0 || M.dyn_joint[i] >= M.nm) return false;
+    for (const Element& e : M.constraints) {
+      if (e.kind != ElementKind::Direction && e.kind != ElementKind::Distance) return false;
+      if (e.length_var >= 0 && M.local_v[e.vars + e.length_var] < M.nd) return false;
+    }
+    return true;
+  }
+
+  int up(int pose) const { return M.joints[pose - 1].parent; }
+  void find_meets() {
+    std::vector<int> depth(M.nj + 1, 0);
+    for (int j = 0; j < M.nj; ++j) depth[j + 1] = depth[M.joints[j].parent] + 1;
+    auto meet = [&](int a, int b) {
+      while (a != b) (depth[a] >= depth[b] ? a : b) = up(depth[a] >= depth[b] ? a : b);
+      return a;
+    };
+    for (const Element& e : M.constraints) {
+      int top = meet(pose_of_site(M, e, 0), pose_of_site(M, e, 1));
+      plan.meet.push_back(e.site_c >= 0 && M.sites[e.site_c].pose ? meet(top, pose_of_site(M, e, 2)) : top);
+    }
+  }
+
+  void evaluate_somewhere() {
+    uint64_t state = 88172645463325252ull;
+    auto draw = [&] {  // xorshift
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      return double(state >> 11) / double(1ull << 52) - 1;
+    };
+    const double dt = 0.01;
+    for (int i = 0; i < M.nq; ++i) {
+      w.step.x[i] = draw();
+      w.step.y[i] = w.step.x[i] + dt * draw();
+    }
+    set_reference(w, w.step.x);
+    constraint_poses(w, w.step.x, w.kin.start);
+    constraint_poses(w, w.step.y, w.kin.end);
+    start_loops(w);
+    constraint_wrenches(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.loops.end);
+    loop_twists(M, w.kin.end, w.loops.S1);
+    const StepOptions o;
+    residual(w, o, dt);
+    composites(w, false);
+    const Slots<double> s = slots<double>(o, dt);
+    generators_by_joint(w, s);
+    elements_to_newton(w, w.kin.q, w.kin.v, s, dt * o.minus);
+  }
+  void find_lanes() {
+    bool x[8] = {}, e[6] = {};
+    for (int i = 0; i < M.nd; ++i) {
+      const int j = M.dyn_joint[i];
+      for (int l = 0; l < 8; ++l) x[l] = x[l] || w.gen.P1j[8 * j + l] != 0 || w.gen.P2j[8 * j + l] != 0;
+      for (int l = 0; l < 6; ++l) e[l] = e[l] || (&w.loops.S0[j].w.x)[l] != 0 || (&w.loops.S1[j].w.x)[l] != 0;
+    }
+    plan.xi.clear();
+    plan.eta.clear();
+    for (int l = 0; l < 8; ++l)
+      if (x[l]) plan.xi.push_back(l);
+    for (int l = 0; l < 6; ++l)
+      if (e[l]) plan.eta.push_back(l);
+    plan.lanes = plan.xi.size() + plan.eta.size() <= 8 ? 8 : 16;
+  }
+
+  // ---- fronts
+  int entries(const Front& f) const { return int(f.poses.size()) * plan.lanes + int(f.multipliers.size()); }
+  int entry(const Front& f, int multiplier) const { return int(f.poses.size()) * plan.lanes + multiplier; }
+  static int find(const std::vector<int>& list, int x) {
+    return int(std::find(list.begin(), list.end(), x) - list.begin());
+  }
+  // room for one more pose or multiplier: its number
+  int take(Front& f, std::vector<int>& list, int what) {
+    int at = find(list, -1);
+    if (at < int(list.size())) {
+      list[at] = what;
+      return at;
+    }
+    const int old = entries(f), first = int(f.poses.size()) * plan.lanes;
+    list.push_back(what);
+    const int n = entries(f), shift = int(f.poses.size()) * plan.lanes - first;
+    std::vector<double> G(size_t(n) * n, 0.0);
+    auto moved = [&](int i) { return i < first ? i : i + shift; };
+    for (int i = 0; i < old; ++i)
+      for (int k = 0; k < old; ++k) G[size_t(moved(i)) * n + moved(k)] = f.F[size_t(i) * old + k];
+    f.F.swap(G);
+    f.size.resize(f.multipliers.size(), 0.0);
+    f.most_poses = std::max(f.most_poses, int(f.poses.size()));
+    f.most_multipliers = std::max(f.most_multipliers, int(f.multipliers.size()));
+    return at;
+  }
+  // the front of a dynamic component, made where there is none
+  int front(int i) {
+    if (front_of[i] >= 0) return front_of[i];
+    if (spare.empty()) {
+      spare.push_back(int(fronts.size()));
+      fronts.emplace_back();
+    }
+    front_of[i] = spare.back();
+    spare.pop_back();
+    take(fronts[front_of[i]], fronts[front_of[i]].poses, i);
+    return front_of[i];
+  }
+  void emit(FrontOp kind, int f, int index, int at, int to) { plan.steps.push_back({kind, f, index, at, to, 0}); }
+  int join(int a, int b) {
+    if (a == b) return a;
+    const int first = int(plan.moves.size());
+    Front &f = fronts[a], &g = fronts[b];
+    std::vector<int> to, from;
+    for (size_t i = 0; i < g.poses.size(); ++i)
+      if (g.poses[i] >= 0) {
+        const int at = take(f, f.poses, g.poses[i]);
+        front_of[g.poses[i]] = a;
+        plan.moves.insert(plan.moves.end(), {at, int(i)});
+      }
+    const int poses = (int(plan.moves.size()) - first) / 2;
+    for (size_t i = 0; i < g.multipliers.size(); ++i)
+      if (g.multipliers[i] >= 0) {
+        const int at = take(f, f.multipliers, g.multipliers[i]);
+        f.size[at] = g.size[i];
+        plan.moves.insert(plan.moves.end(), {at, int(i)});
+      }
+    for (int i = first; i < int(plan.moves.size()); i += 2)
+      for (int l = 0; l < (i < first + 2 * poses ? plan.lanes : 1); ++l) {
+        const bool pose = i < first + 2 * poses;
+        to.push_back(pose ? plan.moves[i] * plan.lanes + l : entry(f, plan.moves[i]));
+        from.push_back(pose ? plan.moves[i + 1] * plan.lanes + l : entry(g, plan.moves[i + 1]));
+      }
+    const int n = entries(f), m = entries(g);
+    for (size_t i = 0; i < to.size(); ++i)
+      for (size_t k = 0; k < to.size(); ++k) f.F[size_t(to[i]) * n + to[k]] = g.F[size_t(from[i]) * m + from[k]];
+    emit(FrontOp::join, a, first, poses, b);  // `at`, pairs and what they stand for: finish()
+    g.poses.assign(g.poses.size(), -1);
+    g.multipliers.assign(g.multipliers.size(), -1);
+    std::fill(g.F.begin(), g.F.end(), 0.0);
+    spare.push_back(b);
+    return a;
+  }
+  static void update(std::vector<double>& F, int n, const std::vector<double>& U, const std::vector<double>& W,
+                     double inverse) {
+    for (int r = 0; r < n; ++r)
+      for (int k = 0; k < n; ++k) F[size_t(r) * n + k] -= U[r] * W[k] * inverse;
+  }
+
+  // ---- the elimination
+  int cost(int i) const {  // poses of the front after the elimination of component i
+    std::vector<int> members;
+    auto add = [&](int k) {
+      if (k < 0) return;
+      if (front_of[k] < 0) members.push_back(k);
+      else
+        for (int p : fronts[front_of[k]].poses)
+          if (p >= 0) members.push_back(p);
+    };
+    add(i);
+    add(parent[i]);
+    for (int c : touching[i])
+      if (!added[c])
+        for (int s = 0; s < 3; ++s) add(anchors[3 * c + s]);
+    std::sort(members.begin(), members.end());
+    return int(std::unique(members.begin(), members.end()) - members.begin()) - 1;
+  }
+  bool eliminate() {
+    const int nd = M.nd, B = plan.lanes, nx = int(plan.xi.size()), ne = int(plan.eta.size());
+    auto dynamic = [&](int pose) {
+      while (pose && M.joints[pose - 1].v >= nd) pose = up(pose);
+      return pose ? M.joints[pose - 1].v : -1;
+    };
+    front_of.assign(nd, -1);
+    touching.resize(nd);
+    added.assign(M.nc, 0);
+    std::vector<int> below(nd, 0), ready;
+    for (int i = 0; i < nd; ++i) {
+      parent.push_back(dynamic(M.joints[M.dyn_joint[i]].parent));
+      if (parent[i] >= 0) ++below[parent[i]];
+    }
+    for (int c = 0; c < M.nc; ++c)
+      for (int s = 0; s < 3; ++s) {
+        const Element& e = M.constraints[c];
+        const int a = s == 2 && e.kind != ElementKind::Direction ? -1 : dynamic(pose_of_site(M, e, s));
+        anchors.push_back(a);
+        plan.place.push_back(-1);
+        if (a >= 0 && (touching[a].empty() || touching[a].back() != c)) touching[a].push_back(c);
+      }
+    for (int c = 0; c < M.nc; ++c)
+      if (anchors[3 * c] < 0 && anchors[3 * c + 1] < 0 && anchors[3 * c + 2] < 0) return false;  // holds or never does
+    for (int i = 0; i < nd; ++i)
+      if (!below[i]) ready.push_back(i);
+    while (!ready.empty()) {
+      size_t best = 0;
+      int least = 1 << 30;
+      for (size_t r = 0; r < ready.size(); ++r) {
+        const int x = cost(ready[r]);
+        if (x < least || (x == least && ready[r] > ready[best])) least = x, best = r;
+      }
+      if (least + 1 > kMostPoses) return false;
+      const int i = ready[best];
+      ready.erase(ready.begin() + best);
+      int f = front(i);
+      for (int c : touching[i]) {
+        if (added[c]) continue;
+        added[c] = 1;
+        for (int s = 0; s < 3; ++s)
+          if (anchors[3 * c + s] >= 0) f = join(f, front(anchors[3 * c + s]));
+        Front& F = fronts[f];
+        const int m = take(F, F.multipliers, c), n = entries(F), at = entry(F, m);
+        if (int(F.multipliers.size()) > kMostMultipliers) return false;
+        F.size[m] = 0;
+        for (int s = 0; s < 3; ++s) {
+          if (anchors[3 * c + s] < 0) continue;
+          const int place = plan.place[3 * c + s] = find(F.poses, anchors[3 * c + s]);
+          for (int l = 0; l < ne; ++l) {
+            const int to = place * B + nx + l, from = 18 * c + 6 * s + plan.eta[l];
+            F.F[size_t(at) * n + to] += w.loops.end[from];
+            F.F[size_t(to) * n + at] += w.loops.start[from];
+          }
+        }
+        emit(FrontOp::add, f, c, m, 0);
+      }
+      const int above = parent[i];
+      if (above >= 0 && front_of[above] >= 0) f = join(f, front_of[above]);
+      Front& F = fronts[f];
+      const int n = entries(F), slot = find(F.poses, i), at = slot * B;
+      std::vector<double> U(n, 0.0), W(n, 0.0);
+      const double *a = w.loops.a + i * B, *c = w.loops.c + i * B;
+      double D = w.newton.diagonal[i];
+      for (int k = 0; k < n; ++k)
+        for (int j = 0; j < B; ++j) {
+          U[k] += F.F[size_t(k) * n + at + j] * a[j];
+          W[k] += F.F[size_t(at + j) * n + k] * c[j];
+        }
+      for (int j = 0; j < B; ++j) {
+        U[at + j] += w.loops.q2[i * B + j];
+        W[at + j] += w.loops.q1[i * B + j];
+        D += c[j] * U[at + j];
+      }
+      if (!(__builtin_fabs(D) > 0)) return false;
+      update(F.F, n, U, W, 1 / D);
+      for (size_t m = 0; m < F.multipliers.size(); ++m)
+        F.size[m] += __builtin_fabs(U[entry(F, int(m))] * W[entry(F, int(m))] / D);
+      front_of[i] = -1;
+      int to = LoopPlan::kStays;
+      if (above < 0) to = LoopPlan::kLeaves;
+      else if (front_of[above] >= 0) to = find(F.poses, above);
+      if (to == LoopPlan::kStays) {
+        F.poses[slot] = above;
+        front_of[above] = f;
+      } else {
+        for (int j = 0; j < B; ++j)
+          for (int k = 0; k < n; ++k) {
+            if (to >= 0) F.F[size_t(to * B + j) * n + k] += F.F[size_t(at + j) * n + k];
+            F.F[size_t(at + j) * n + k] = 0;
+          }
+        for (int j = 0; j < B; ++j)
+          for (int k = 0; k < n; ++k) {
+            if (to >= 0) F.F[size_t(k) * n + to * B + j] += F.F[size_t(k) * n + at + j];
+            F.F[size_t(k) * n + at + j] = 0;
+          }
+        F.poses[slot] = -1;
+      }
+      emit(FrontOp::joint, f, i, slot, to);
+      pivots(f, kSound);
+      bool empty = true;
+      for (int p : F.poses) empty = empty && p < 0;
+      if (empty) {
+        pivots(f, kLastResort);
+        for (int m : F.multipliers)
+          if (m >= 0) return false;  // redundant
+        spare.push_back(f);
+      }
+      if (above >= 0 && --below[above] == 0) ready.push_back(above);
+    }
+    return true;
+  }
+  void pivots(int f, double sound) {
+    Front& F = fronts[f];
+    const int n = entries(F);
+    for (;;) {
+      int best = -1;
+      double most = sound;
+      for (size_t m = 0; m < F.multipliers.size(); ++m) {
+        const int at = entry(F, int(m));
+        if (F.multipliers[m] < 0 || !(F.size[m] > 0)) continue;
+        const double ratio = __builtin_fabs(F.F[size_t(at) * n + at]) / F.size[m];
+        if (ratio >= most) most = ratio, best = int(m);
+      }
+      if (best < 0) return;
+      const int at = entry(F, best);
+      const double inverse = 1 / F.F[size_t(at) * n + at];
+      std::vector<double> U(n), W(n);
+      for (int k = 0; k < n; ++k) {
+        U[k] = F.F[size_t(k) * n + at];
+        W[k] = F.F[size_t(at) * n + k];
+      }
+      update(F.F, n, U, W, inverse);
+      for (size_t m = 0; m < F.multipliers.size(); ++m)
+        F.size[m] += __builtin_fabs(U[entry(F, int(m))] * W[entry(F, int(m))] * inverse);
+      for (int k = 0; k < n; ++k) F.F[size_t(k) * n + at] = F.F[size_t(at) * n + k] = 0;
+      emit(FrontOp::pivot, f, F.multipliers[best], best, 0);
+      F.multipliers[best] = -1;
+    }
+  }
+
+  // numbers of poses and multipliers become entries
+  void finish() {
+    const int B = plan.lanes;
+    for (const Front& f : fronts) {
+      const int n = (f.most_poses * B + f.most_multipliers + kWidth - 1) / kWidth * kWidth;
+      plan.size.push_back(n);
+      plan.matrix.push_back(plan.matrices);
+      plan.vector.push_back(plan.vectors);
+      plan.matrices += n * n;
+      plan.vectors += n;
+    }
+    std::vector<int> moves;
+    for (int& p : plan.place) p = p < 0 ? -1 : p * B;
+    for (size_t t = 0; t < plan.steps.size(); ++t) {
+      FrontStep& s = plan.steps[t];
+      auto multiplier = [&](int f, int m) { return fronts[f].most_poses * B + m; };
+      const int n = plan.size[s.front];
+      if (s.kind == FrontOp::joint) {
+        s.at *= B;
+        if (s.to >= 0) s.to *= B;
+        plan.work += double(n) * n + 2.0 * n * B;
+      } else if (s.kind == FrontOp::join) {
+        int end = int(plan.moves.size());
+        for (size_t k = t + 1; k < plan.steps.size(); ++k)
+          if (plan.steps[k].kind == FrontOp::join) {
+            end = plan.steps[k].index;
+            break;
+          }
+        const int first = s.index, poses = s.at;
+        s.index = int(moves.size());
+        for (int i = first; i < end; i += 2) {
+          const bool pose = i < first + 2 * poses;
+          for (int l = 0; l < (pose ? B : 1); ++l) {
+            moves.push_back(pose ? plan.moves[i] * B + l : multiplier(s.front, plan.moves[i]));
+            moves.push_back(pose ? plan.moves[i + 1] * B + l : multiplier(s.to, plan.moves[i + 1]));
+          }
+        }
+        s.at = (int(moves.size()) - s.index) / 2;
+        plan.work += double(s.at) * s.at;
+      } else {
+        s.at = multiplier(s.front, s.at);
+        if (s.kind == FrontOp::pivot) plan.work += double(n) * n;
+      }
+      if (s.kind == FrontOp::joint || s.kind == FrontOp::pivot) {
+        s.row = plan.rows;
+        plan.rows += n;
+      }
+    }
+    plan.moves.swap(moves);
+  }
+
+  // multiply-adds of one Newton direction here and on the dense path
+  bool faster() const {
+    double rows = 0, depth = 0, squares = 0;
+    const double nc = M.nc, nd = M.nd;
+    for (const Element& e : M.constraints) rows += e.n;
+    for (int d : M.elim_depth) depth += d + 1, squares += 0.5 * (d + 1) * (d + 2);
+    const double columns = nc + 1, solves = M.chain_solver ? 34.0 * M.nm * columns : 2 * depth * columns;
+    const double factor = M.chain_solver ? 160.0 * M.nm : 2 * squares;
+    const double dense = factor + solves + rows * (nc + 15) + nc * nc * nc / 3 + 3 * nc * nd;
+    return plan.work < kDenseShare * dense;
+  }
+  static constexpr double kDenseShare = 1.0;
+};
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert

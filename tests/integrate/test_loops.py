@@ -1,0 +1,144 @@
+"""Steps of trees with many loops: the elimination by fronts (cpp/loops.hpp) against the dense pivoted solution of the same equations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert import models
+
+
+def net(columns: int, rows: int) -> da.Model:
+    """Hanging chains of point masses, side by side, with rods between them."""
+
+    def chain(c: int) -> da.Frame:
+        frame: da.Frame | None = None
+        for r in range(rows - 1, -1, -1):
+            below = () if frame is None else (frame,)
+            frame = da.ry(f"q{c}_{r}", da.tz(-1.0, *below, name=f"n{c}_{r}", mass=1.0))
+        assert frame is not None
+        return da.tx(float(c), frame)
+
+    rods = [da.Distance(f"n{c}_{r}", f"n{c + 1}_{r}", 1.0) for c in range(columns - 1) for r in range(rows)]
+    return da.Model([chain(c) for c in range(columns)], [da.Gravity(), *rods])
+
+
+def four_bars(count: int, *, spatial: bool = False, drive: bool = False) -> da.Model:
+    """Parallelograms one below the other, each hanging from the coupler of the one above."""
+    frame: da.Frame | None = None
+    pins = []
+    for i in range(count - 1, -1, -1):
+        below = () if frame is None else (da.tz(-0.2, da.ry(0.4, frame) if spatial else frame),)
+        turn, aside = (da.rx, da.ty) if spatial and i % 2 else (da.ry, da.tx)
+        coupler = turn(
+            f"c{i}", aside(1.0, name=f"end{i}", mass=0.5), *below, name=f"coupler{i}", mass=0.3, inertia=(0.01,) * 3
+        )
+        first = da.Kinematic("a0") if drive and i == 0 else f"a{i}"
+        left = turn(first, da.tz(-1.0, coupler, mass=0.2))
+        right = aside(1.0, turn(f"b{i}", da.tz(-1.0, name=f"tip{i}", mass=0.2)))
+        frame = da.tx(0.0, left, right, name=f"base{i}")
+        pins.append(da.PointToPoint(f"end{i}", f"tip{i}", "yz" if spatial and i % 2 else "xz", f"base{i}"))
+    assert frame is not None
+    return da.Model([frame], [da.Gravity(), da.Damping({f"b{i}": 0.1 for i in range(count)}), *reversed(pins)])
+
+
+def compare(
+    model: da.Model,
+    q: np.ndarray,
+    *,
+    steps: int = 20,
+    dt: float = 0.005,
+    kinematic: object = None,
+    atol: float = 2e-12,
+    lam: float = 1e-7,
+) -> da.Trajectory:
+    """The motion, after it was compared step by step with the dense solution."""
+    fast, plain = da.MidpointVI(model, dt), da.MidpointVI(model, dt, plain=True)
+    start = fast.state(q=q, v=np.zeros(model.nv))
+    motion = fast.simulate(start, steps=steps, kinematic=kinematic)
+    for k in range(0, steps, 4):
+        again = plain.step(motion[k], kinematic=motion.q[k + 1, model.nqd :] if model.nk else None)
+        np.testing.assert_allclose(again.q, motion.q[k + 1], rtol=0, atol=atol)
+        scale = 1 + abs(motion.lam[k]).max()
+        np.testing.assert_allclose(again.lam, motion.lam[k], rtol=0, atol=lam * scale)
+    worst = max(abs(da.constraints(model, x)).max() for x in motion.q)
+    assert worst < 1e-11
+    return motion
+
+
+@pytest.mark.parametrize("segments", [6, 25, 40])
+def test_lift(segments: int) -> None:
+    lift = models.scissor_lift(segments)
+    motion = compare(lift, models.scissor_lift_configuration(0.6, segments=segments))
+    theta = motion.q[:, 1 + segments]  # the first left link; symmetric at every height
+    right = np.pi - motion.q[:, 1]
+    np.testing.assert_allclose(theta, right, atol=1e-10)
+
+
+@pytest.mark.parametrize("spatial", [False, True])
+def test_chain_of_four_bars(spatial: bool) -> None:
+    model = four_bars(12, spatial=spatial)
+    compare(model, np.zeros(model.nq))
+
+
+def test_prescribed_joint_inside() -> None:
+    model = four_bars(8, drive=True)
+    t = 0.005 * np.arange(1, 21)
+    compare(model, np.zeros(model.nq), kinematic=0.3 * np.sin(4 * t)[:, None])
+
+
+def test_net() -> None:
+    model = net(4, 12)
+    q = np.zeros(model.nq)
+    compare(model, q)
+
+
+def test_rod_of_prescribed_length() -> None:
+    """Strings whose lengths are prescribed: variables without a joint."""
+    frame: da.Frame | None = None
+    for i in range(15, -1, -1):
+        frame = da.rx(f"q{i}", da.tz(-0.3, *(() if frame is None else (frame,)), name=f"m{i}", mass=0.2))
+    assert frame is not None
+    hooks = [da.ty(0.5, name="hook0"), da.ty(-0.5, name="hook1")]
+    strings = [
+        da.Distance("m7", "hook0", da.Kinematic("l0")),
+        da.Distance("m15", "hook1", da.Kinematic("l1")),
+    ]
+    model = da.Model([frame, *hooks], [da.Gravity(), *strings])
+    q = np.zeros(model.nq)
+    q[model.index("l0")], q[model.index("l1")] = np.hypot(0.5, 8 * 0.3), np.hypot(0.5, 16 * 0.3)
+    lengths = q[model.nqd :] * (1 - 0.02 * np.sin(np.arange(1, 21) / 10))[:, None]
+    compare(model, q, kinematic=lengths)
+
+
+@pytest.mark.parametrize("again", ["y", "z"])
+def test_redundant_pins_fall_back(again: str) -> None:
+    """A direction that a plane mechanism cannot leave, or one that is held already: least-norm multipliers, as ever."""
+    lift = models.scissor_lift(12)
+    twice = da.PointToPoint("L05 centre", "R05 centre", again)
+    model = da.Model(lift.frames, [*lift.elements, twice])
+    q = models.scissor_lift_configuration(0.6, segments=12)
+    ours, once = da.MidpointVI(model, 0.005), da.MidpointVI(lift, 0.005)
+    a = ours.simulate(ours.state(q=q, v=np.zeros(model.nv)), steps=10)
+    b = once.simulate(once.state(q=q, v=np.zeros(lift.nv)), steps=10)
+    np.testing.assert_allclose(a.q, b.q, rtol=0, atol=1e-12)
+    shared = 0.0 if again == "y" else a.lam[:, 11]  # the two rows share the force equally
+    np.testing.assert_allclose(a.lam[:, 24], shared, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("theta", [0.02, 1e-3])
+def test_nearly_flat_lift(theta: float) -> None:
+    """Close to the singular configuration, where all links lie in one line."""
+    lift = models.scissor_lift(20)
+    compare(lift, models.scissor_lift_configuration(theta, segments=20), dt=1e-3, atol=1e-14 / theta, lam=1e-8 / theta)
+
+
+def test_derivatives() -> None:
+    """A, B after a step of the elimination are those of the dense path."""
+    lift = models.scissor_lift(15)
+    fast, plain = da.MidpointVI(lift, 0.005), da.MidpointVI(lift, 0.005, plain=True)
+    start = fast.state(q=models.scissor_lift_configuration(0.6, segments=15), v=np.zeros(lift.nv))
+    state = fast.simulate(start, steps=5)[5]
+    a, b = fast.linearize(state), plain.linearize(state)
+    np.testing.assert_allclose(a[0], b[0], rtol=0, atol=1e-11 * abs(b[0]).max())
