@@ -120,6 +120,9 @@ from .errors import (
 from .errors import (
     SingularityError as SingularityError,
 )
+from .errors import (
+    Stop as Stop,
+)
 from .estimate import (
     Estimate as Estimate,
 )
@@ -196,7 +199,13 @@ from .integrate import (
     EulerModel as EulerModel,
 )
 from .integrate import (
+    Event as Event,
+)
+from .integrate import (
     MidpointVI as MidpointVI,
+)
+from .integrate import (
+    Occurrence as Occurrence,
 )
 from .integrate import (
     OneStep as OneStep,

@@ -84,6 +84,21 @@ class SingularityError(ConvergenceError):
         super().__init__(message, **facts)
 
 
+class Stop(Exception):
+    """Raised by a policy to end a simulation: `simulate` returns the motion so far, and the text stands in `motion.events`.
+
+    >>> import dalembert as da
+    >>> vi = da.MidpointVI(da.models.cart_pole(), dt=0.1)
+    >>> def policy(t, state):
+    ...     if t > 0.35:
+    ...         raise da.Stop("enough")
+    ...     return [0.0]
+    >>> motion = vi.simulate(vi.state(q={"theta": 0.1}), time=10.0, u=policy)
+    >>> motion.steps, motion.events[0].name
+    (4, 'enough')
+    """
+
+
 class _StepFacts(Exception):
     """Where the steps of a motion are not accurate."""
 

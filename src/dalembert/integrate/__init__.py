@@ -5,6 +5,7 @@ from .condition import Condition
 from .continuous import simulate_continuous
 from .discrete_lagrangian import DiscreteLagrangian
 from .euler import EulerModel
+from .events import Event, Occurrence
 from .midpoint import MidpointVI
 from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
@@ -18,8 +19,10 @@ __all__ = [
     "ConstraintForces",
     "DiscreteLagrangian",
     "EulerModel",
+    "Event",
     "MidpointVI",
     "Moving",
+    "Occurrence",
     "OneStep",
     "OneStepMap",
     "Quality",

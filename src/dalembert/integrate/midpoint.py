@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from .. import _core
 from ..arrays import Array, Named, finite, floats, matrix, vector, whole
-from ..errors import ConvergenceError, SingularityError
+from ..errors import ConvergenceError, SingularityError, Stop
 from ..mechanics import (
     constraint_jacobian,
     constraints,
@@ -36,6 +36,8 @@ from ..progress import progress as shown
 from .composition import composition
 from .condition import Condition, condition
 from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
+from .events import Event, Occurrence, watches
+from .hybrid import Feed, Run, thinned
 from .midpoint_steps import MidpointSteps
 from .onestep import OneStepMap, Tangent
 from .quality import check_accuracy, say
@@ -348,6 +350,8 @@ class MidpointVI(OneStepMap):
         time: float | None = None,
         u: Any = None,
         kinematic: Any = None,
+        events: Sequence[Event] | Event | None = None,
+        until: str | Callable[[State], Any] | None = None,
         every: int = 1,
         progress: bool = False,
         accuracy: str = "warn",
@@ -359,7 +363,12 @@ class MidpointVI(OneStepMap):
         `u`: array (N, nu), one row (nu,) held throughout, a function u(t), {input: number, array (N,) or function of t} (others 0), or a
         policy: any callable (t, state) -> u, or (u, kinematic), or one vector of both. Functions may return {input: number} too.
         `kinematic`: array (N, nk) of the values at the END of each step, a function rho(t) evaluated there, or such by name (others stay).
-        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step.
+        With arrays (or functions of t) the whole rollout runs in the core; a policy is called once per step, and ends the motion by
+        `raise da.Stop("why")`.
+        `events`: what to look for (`da.Event`), located inside the steps to rounding; `motion.events` lists what was found. `until`: a condition
+        ("bob.z < 0") or a function of a State (true at the end, or a number that passes 0) that ends the motion at the instant where it comes
+        true. Functions of the state are called at the end of every step; a passage back and forth within a step is found where the neighbouring
+        steps let it be guessed.
         Where the order is above 2, prescribed variables follow rho(t) also within a step, or straight lines between the rows of an array.
         `every` stores only each n-th state; `progress` shows a bar in a terminal or a notebook. `order` belongs to the integrator: here it
         is an error.
@@ -384,6 +393,14 @@ class MidpointVI(OneStepMap):
         if whole(every, "every") < 1 or n % every:
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
         every, accuracy, tolerance = int(every), check_accuracy(accuracy), _adapt(adapt)
+        if events is not None or until is not None:
+            if adapt is not None:
+                raise ValueError(
+                    "events are located in steps of one length: leave adapt= out, and take a shorter dt where it is needed"
+                )
+            motion = thinned(self._hybrid(start, n, u, kinematic, events, until, progress), every)
+            self._say(motion, accuracy, self._steps(n, None), None)
+            return motion
         if every > 1 and n > max(every, PIECE) and not (callable(u) and _takes_state(u)):
             return self._in_pieces(start, n, u, kinematic, every, progress, accuracy, adapt)
         dt = self._steps(n, None)
@@ -423,6 +440,38 @@ class MidpointVI(OneStepMap):
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
         self._say(traj, accuracy, dt, adapt)
         return traj
+
+    def _hybrid(
+        self, start: State, n: int, u: Any, kinematic: Any, events: Any, until: Any, progress: bool
+    ) -> Trajectory:
+        """A motion under events."""
+        model = self.model
+        dt = self._steps(n, None)
+        t = self._times(start.t, dt)
+        given = self._prescribed(kinematic, start.q, n)
+        path = _path(given, t, self.parts, model.nk)
+        follow: Callable[[Array], Array] | None = None
+        if callable(given):
+
+            def follow(times: Array) -> Array:
+                rows = _series(given, times, len(times), model.nk, "kinematic")
+                assert rows is not None
+                return rows
+
+        if callable(u) and _takes_state(u):
+
+            def policy(now: float, state: State) -> tuple[Array, Array | None]:
+                row, rho = _forces_and_kinematic(u(now, state), model)
+                next_rho = None if rho is None else model.prescribed.point(rho, "kinematic of the policy")
+                return vector(row, model.inputs, "u of the policy"), next_rho
+
+            feed = Feed(None, path, policy, follow)
+        else:
+            inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
+            feed = Feed(inputs, path, None, follow)
+        u_none, rho_none, lam_none = (np.zeros((0, width)) for width in (model.nu, model.nk, model.nc))
+        none = Trajectory(model, t[:1], start.q[None], start.p[None], u_none, rho_none, lam_none)
+        return Run(self, start, dt, t, feed, watches(events, until, none)).go(progress)
 
     def _prescribed(self, kinematic: Any, q: Array, steps: int) -> Any:
         """Kinematic values without names; those that are not named stay as in q."""
@@ -579,6 +628,8 @@ class MidpointVI(OneStepMap):
                     self._fail(status, error, k, float(t[k]), state, so_far(k))
                 rate = model.difference(q[k], q[k + 1])[nd:] / dt[k]
                 state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k], rate, model)
+        except Stop as why:
+            return replace(so_far(k), events=(Occurrence(state.t, str(why) or "Stop", state, k),))
         except KeyboardInterrupt:
             if clock.monotonic() - begun < 0.5:  # nothing worth to be kept, and perhaps one of many calls
                 raise

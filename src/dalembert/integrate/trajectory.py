@@ -18,6 +18,7 @@ from ..model import Model
 from .scheme import Scheme
 
 if TYPE_CHECKING:
+    from .events import Occurrence
     from .quality import Quality
 
 Array = NDArray[np.float64]
@@ -53,6 +54,31 @@ class State:
         v: Array = core(self.model).velocity(self.q[None], self.p[None], rate[None])[0][0]
         return v
 
+    def __getitem__(self, name: str) -> Any:
+        """A quantity by name, as those of a Trajectory: a number, or a frame's position (3,).
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.Model([da.tz("z", name="bob", mass=1.0)]), dt=0.1)
+        >>> state = vi.state(q=[0.2], v=[1.5])
+        >>> state["bob.z"].round(6), state["v.z"].round(6)
+        (np.float64(0.2), np.float64(1.5))
+        """
+        if self.model is None:
+            raise ValueError("this State does not know its model; make it with MidpointVI.state")
+        m = self.model
+        kind, _, rest = name.partition(".")
+        speeds = m.velocities if name not in m.variables else ()
+        for key in (rest if kind == "v" else "", name):
+            if key in speeds:
+                return self.v[speeds.index(key)]
+        if kind == "lam" and rest in m.constraints:
+            return self.lam[m.constraints.index(rest)]
+        u, rho, lam = (np.zeros((0, n)) for n in (m.nu, m.nk, m.nc))
+        alone = Trajectory(m, np.array([self.t]), self.q[None], self.p[None], u, rho, lam)
+        if name in m.inputs:
+            raise KeyError(f"a state has no {name!r}: inputs belong to steps")
+        return alone[name][0]
+
     def __repr__(self) -> str:
         return (
             f"State(t={self.t:g}, q={np.array2string(self.q, precision=6)}, p={np.array2string(self.p, precision=6)})"
@@ -80,6 +106,7 @@ class Trajectory:
     Slices give shorter trajectories; `len` counts instants.
     `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
     `checks` (N, 5) is what the core found about the accuracy of each step (None: not recorded); `quality()` tells.
+    `events` are those that `simulate(..., events=..., until=...)` found, in order. `a + b` is one motion of two where b begins at the end of a.
     """
 
     model: Model
@@ -93,6 +120,7 @@ class Trajectory:
     interrupted: bool = False
     scheme: Scheme | None = None
     checks: Array | None = None
+    events: tuple[Occurrence, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -148,11 +176,38 @@ class Trajectory:
                 lam=self.lam[steps],
                 iterations=self.iterations[steps],
                 checks=None if self.checks is None else self.checks[steps],
+                events=tuple(e for e in self.events if self.t[first] <= e.time <= self.t[last - 1]),
             )
         k = range(len(self.t))[key]
         lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
         rate = self._kinematic_rates(np.array([k]))[0]
         return State(float(self.t[k]), fixed(self.q[k]), fixed(self.p[k]), fixed(lam), rate, self.model)
+
+    def __add__(self, other: Trajectory) -> Trajectory:
+        """This motion and then another one, which begins where this one ends: `b = vi.simulate(a[-1], ...)`. The momentum may differ (an impulse).
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.n_link(1), dt=0.1)
+        >>> a = vi.simulate(vi.state(q=[0.2]), steps=3)
+        >>> (a + vi.simulate(a[-1], steps=4)).steps
+        7
+        """
+        if not isinstance(other, Trajectory):
+            return NotImplemented
+        if other.model is not self.model and other.model != self.model:
+            raise ValueError(
+                f"motions of different models ('{self.model.name}' and '{other.model.name}') do not make one"
+            )
+        gap = other.t[0] - self.t[-1]
+        if abs(gap) > 1e-9 * max(1.0, abs(self.t[-1])):
+            raise ValueError(
+                f"the second motion begins at t = {other.t[0]:g}, the first ends at t = {self.t[-1]:g} (simulate from its last state, motion[-1])"
+            )
+        apart = np.abs(self.model.difference(self.q[-1], other.q[0]))
+        if apart.max(initial=0.0) > 1e-9 * (1 + np.abs(self.q[-1]).max(initial=0.0)):
+            name = self.model.velocities[int(apart.argmax())]
+            raise ValueError(f"the second motion begins {apart.max():.3g} in '{name}' from where the first one ends")
+        return joined([self, other])
 
     def __iter__(self) -> Iterator[State]:
         return (self[k] for k in range(len(self)))
@@ -395,7 +450,13 @@ class Trajectory:
         if self.checks is not None:
             arrays["checks"] = self.checks
         scheme = None if self.scheme is None else asdict(self.scheme)
-        meta = json.dumps({"scheme": scheme, "interrupted": self.interrupted})
+        events = [
+            {"time": e.time, "name": e.name, "step": e.step, "t": e.state.t}
+            | {key: np.asarray(getattr(e.state, key)).tolist() for key in ("q", "p", "lam")}
+            | {"v_rho": None if e.state.v_rho is None else np.asarray(e.state.v_rho).tolist()}
+            for e in self.events
+        ]
+        meta = json.dumps({"scheme": scheme, "interrupted": self.interrupted, "events": events})
         with replacing(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, model=np.array(dumps(self.model, "json")), meta=np.array(meta), **arrays)
 
@@ -418,7 +479,12 @@ class Trajectory:
                     raise ValueError("checks: no such variable")
             meta = json.loads(str(data["meta"]))
             return Trajectory(
-                found, **arrays, interrupted=bool(meta["interrupted"]), scheme=_scheme(meta), checks=checks
+                found,
+                **arrays,
+                interrupted=bool(meta["interrupted"]),
+                scheme=_scheme(meta),
+                checks=checks,
+                events=tuple(_occurrence(found, e) for e in meta.get("events", ())),
             )
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise ValueError(f"{path} is not a trajectory of dalembert ({error})") from None
@@ -433,7 +499,21 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory:
         for name in _ARRAYS
     }
     checks = [part.checks for part in parts if part.checks is not None]
-    return replace(parts[-1], **together, checks=np.concatenate(checks) if len(checks) == len(parts) else None)
+    return replace(
+        parts[-1],
+        **together,
+        scheme=_one_scheme([part.scheme for part in parts]),
+        checks=np.concatenate(checks) if len(checks) == len(parts) else None,
+        events=tuple(e for part in parts for e in part.events),
+    )
+
+
+def _one_scheme(schemes: Sequence[Scheme | None]) -> Scheme | None:
+    """That of a motion of several parts: None if they satisfy different equations."""
+    known = [scheme for scheme in schemes if scheme is not None]
+    if len(known) < len(schemes) or not all(scheme.same_equations(known[0]) for scheme in known):
+        return None
+    return known[0] if len({scheme.dt for scheme in known}) == 1 else replace(known[0], dt=None)
 
 
 _ARRAYS = ("t", "q", "p", "u", "rho", "lam", "iterations")
@@ -456,6 +536,18 @@ def _scheme(meta: dict[str, Any]) -> Scheme | None:
     if "scheme" not in meta:
         return None if meta.get("alpha", 0.5) == 0.5 else Scheme(2, meta["alpha"], None)
     return None if meta["scheme"] is None else Scheme(**meta["scheme"])
+
+
+def _occurrence(model: Model, e: dict[str, Any]) -> Occurrence:
+    """An event that a file records."""
+    from .events import Occurrence
+
+    sizes = {"q": model.nq, "p": model.nd, "lam": model.nc, "v_rho": model.nkv}
+    q, p, lam, rate = (None if e[key] is None else finite(e[key], key, (n,)) for key, n in sizes.items())
+    if q is None or p is None or lam is None or not isinstance(e["name"], str):
+        raise ValueError("events: a state is missing")
+    state = State(finite(e["t"], "t", ()).item(), q, p, lam, rate, model)
+    return Occurrence(finite(e["time"], "time", ()).item(), e["name"], state, int(e["step"]))
 
 
 def slope_weights(t: Array) -> Array:
