@@ -195,6 +195,11 @@ static void read(const nb::dict& d, ModelData& M) {
     s.area = get<std::vector<double>>(x, "area");
     M.splines.push_back(std::move(s));
   }
+  // what is looked up below, before check() has seen the rest
+  for (const std::vector<int>* list : {&M.v_q, &M.dyn_joint, &M.elim_depth})
+    if (M.nd < 0 || list->size() < size_t(M.nd)) throw nb::value_error("bad model data: sizes");
+  for (int j : M.dyn_joint)
+    if (j >= int(M.joints.size())) throw nb::value_error("bad model data: index out of range");
   for (int i = 0; i < M.nd; ++i)
     if (M.v_q[i] >= 0 && M.dyn_joint[i] >= 0 && M.joints[M.dyn_joint[i]].turns()) M.hinges.push_back(M.v_q[i]);
   for (int j : M.local_joint) M.local_turn.push_back(j > 0 && j <= M.nj && M.joints[j - 1].turns());
@@ -257,7 +262,9 @@ static void check(const ModelData& M) {
       }
     }
   }
-  if (M.nqd > M.nq || M.nd > M.nv || M.nd < 0 || M.nk < 0 || int(M.v_q.size()) != M.nv ||
+  int moving_balls = 0;
+  for (const Ball& b : M.balls) moving_balls += b.v < M.nd;
+  if (M.nqd != M.nd + moving_balls || M.nd > M.nv || M.nd < 0 || M.nk < 0 || int(M.v_q.size()) != M.nv ||
       M.nq - M.nv != int(M.balls.size()))
     throw nb::value_error("bad model data: sizes");
   for (int x : M.v_q) in(x, -int(M.balls.size()), M.nq);

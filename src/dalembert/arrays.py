@@ -7,12 +7,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Thing = TypeVar("Thing")
 Named = ArrayLike | Mapping[str, float]  # numbers in order, or by name
+
+
+def needed(value: Thing, *kinds: type) -> Thing:
+    """The value, which must be of one of the kinds, or TypeError.
+
+    >>> needed("pendulum.toml", int)
+    Traceback (most recent call last):
+    ...
+    TypeError: an object of the kind int is needed, not str
+    """
+    if not isinstance(value, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"an object of the kind {names} is needed, not {type(value).__name__}")
+    return value
 
 
 def floats(value: object, what: str) -> Array:

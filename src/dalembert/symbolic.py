@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .arrays import whole
 from .errors import ModelError
 from .model.frames import TURN
 
@@ -99,7 +100,7 @@ class Symbolic:
 
     def _place(self, frame: str | int) -> _Place:
         entries = self.model.frame_entries
-        i = self.model.frame_index(frame) if isinstance(frame, str) else int(frame)
+        i = self.model.frame_index(frame) if isinstance(frame, str) else whole(frame, "the number of a frame")
         # walk up to the first known ancestor, then multiply down: a loop, so that deep chains are no problem
         path = []
         while i not in self._places:

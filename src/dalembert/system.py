@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from .arrays import Array, Named, floats, matrix, whole
+from .arrays import Array, Named, finite, floats, matrix, whole
 from .errors import ConvergenceError
 from .integrate.midpoint_steps import MidpointSteps
 from .integrate.onestep import OneStep, OneStepMap, Tangent, complete
@@ -98,11 +98,11 @@ class System(OneStepMap):
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> Array:
         """The tangent vector (..., ndx) at x0 (..., nx) that leads to x1."""
-        return self.one_step.difference(floats(x0, "x0"), floats(x1, "x1"))
+        return self.one_step.difference(finite(x0, "x0"), finite(x1, "x1"))
 
     def retract(self, x: ArrayLike, dx: ArrayLike) -> Array:
         """The state (..., nx) to which dx (..., ndx) leads from x."""
-        return self.one_step.retract(floats(x, "x"), floats(dx, "dx"))
+        return self.one_step.retract(finite(x, "x"), finite(dx, "dx"))
 
     def difference_jacobian(self, x0: Array, x1: Array) -> Array | None:
         """Derivative (..., ndx, ndx) of difference(x0, retract(x1, dx)) by dx at 0; None: the identity."""

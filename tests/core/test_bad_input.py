@@ -450,3 +450,17 @@ def test_wrong_descriptions_at_the_door_of_the_core() -> None:
             _core.Core(broken)
         with pytest.raises((ValueError, TypeError, KeyError, RuntimeError)):
             _core.Core(good | {key: object()})
+
+
+@pytest.mark.parametrize("key", ["nq", "nqd", "nv", "nd"])
+def test_sizes_that_do_not_belong_together_at_the_door_of_the_core(key: str) -> None:
+    """Nothing is read outside of a list before the sizes were looked at."""
+    from dalembert import _core
+    from dalembert.model.compile import compile_model
+
+    good = compile_model(PENDULUM)
+    for wrong in (good[key] + 1, good[key] + 100_000, -1):
+        with pytest.raises(ValueError, match="bad model data"):
+            _core.Core(good | {key: wrong})
+    with pytest.raises(ValueError, match="bad model data"):
+        _core.Core(good | {"dyn_joint": [100_000]})

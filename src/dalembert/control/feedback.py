@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, floats
+from ..arrays import Array, finite, whole
 from ..integrate import OneStep, State, complete
 from ..text import Brief, grid, table
 
@@ -88,8 +88,8 @@ class Feedback(Brief):
 
     def input(self, k: int, x: ArrayLike) -> Array:
         """The input (nu,) at step k in state x (nx,)."""
-        k = min(k, self.steps - 1)
-        return np.asarray(self.U[k] - self.K[k] @ self.difference(self.X[k], floats(x, "x")))
+        k = min(whole(k, "k"), self.steps - 1)
+        return np.asarray(self.U[k] - self.K[k] @ self.difference(self.X[k], finite(x, "x", (self.X.shape[1],))))
 
     def __call__(self, t: float, state: State | Array) -> Array:
         """The input (nu,): forces, then the next values of kinematic variables if there are any.

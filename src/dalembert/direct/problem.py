@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import needed
 from ..errors import ConvergenceError, ModelError
 from ..model.model import Model
 from .collocation import hamiltonian_midpoint, velocity_midpoint
@@ -78,6 +79,7 @@ def dmoc(
     >>> plan.status, round(plan.objective, 4)
     ('solved', 24.2424)
     """
+    needed(model, Model)
     if refine is not None:
         if refine != "auto":
             raise ValueError(f"refine must be None or 'auto', not {refine!r}")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, needed
 from ..integrate import OneStep
 from .filter import Estimate, GaussianFilter, along, check_finite
 from .measurement import Measurement
@@ -70,7 +70,7 @@ class ExtendedKalmanFilter(GaussianFilter):
         """See `GaussianFilter.update`."""
         if z is None:
             return self.unmeasured(estimate)
-        P, felt = estimate.covariance, self.felt(u)
+        P, felt = needed(estimate, Estimate).covariance, self.felt(u)
         H = self.measurement.slope(estimate.mean, felt)
         expected = self.measurement.expected(estimate.mean, felt)
         cross = P @ H.T

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, all_finite, finite, floats, number, weight
+from ..arrays import Array, all_finite, finite, floats, needed, number, weight
 from ..errors import SingularityError
 from ..integrate import OneStep, OneStepMap, complete
 from ..text import Brief, grid, table
@@ -155,6 +155,7 @@ class GaussianFilter:
         return np.stack([self.map.settle(x) for x in points]) if self.tied else points
 
     def _check(self) -> None:
+        needed(self.measurement, Measurement)
         n, steps = self.map.ndx, getattr(self.system, "steps", None)
         object.__setattr__(self, "tied", self._keeps_constraints())
         object.__setattr__(self, "Q", covariance(self.Q, "Q", n, definite=False, steps=steps))
@@ -179,7 +180,7 @@ class GaussianFilter:
     def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0, *, dt: float | None = None) -> Estimate:
         """The estimate after step k with input u (nu,), before the next measurement; `dt` (s): a step of this length, with the noise Q in
         proportion."""
-        return self.propagate(estimate, finite(u, "u", (self.system.nu,)), k, _length(dt))[0]
+        return self.propagate(needed(estimate, Estimate), finite(u, "u", (self.system.nu,)), k, _length(dt))[0]
 
     def propagate(self, estimate: Estimate, u: Array, k: int, dt: float | None = None) -> tuple[Estimate, Array]:
         """The estimate after step k, and the covariance (ndx, ndx) of the states before and after it."""
@@ -200,7 +201,7 @@ class GaussianFilter:
 
     def unmeasured(self, estimate: Estimate) -> Estimate:
         """The estimate after an instant at which nothing was measured."""
-        return Estimate(estimate.mean, estimate.covariance, np.full(self.measurement.size, np.nan))
+        return Estimate(needed(estimate, Estimate).mean, estimate.covariance, np.full(self.measurement.size, np.nan))
 
     def run(
         self, start: Estimate, U: ArrayLike, Z: Iterable[ArrayLike | None], *, dt: ArrayLike | None = None
@@ -215,7 +216,7 @@ class GaussianFilter:
         if len(rows) != N + 1:
             raise ValueError(f"Z has {len(rows)} rows, but {N} or {N + 1} are needed")
         lengths = [None] * N if dt is None else [_length(h) for h in finite(dt, "dt", (N,))]
-        before, cross = start, []
+        before, cross = needed(start, Estimate), []
         predictions, estimates = [start], [self.update(start, rows[0], inputs[0] if N else None)]
         for k in range(N):
             before, C = self.propagate(estimates[-1], inputs[k], k, lengths[k])

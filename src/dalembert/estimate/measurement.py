@@ -93,7 +93,7 @@ class _Linear:
     C: Array
 
     def __call__(self, x: Array) -> Array:
-        return np.asarray(self.C @ x)
+        return np.asarray(self.C @ finite(x, "x", (self.C.shape[1],)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +147,7 @@ def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tu
     >>> measure(da.MidpointVI(da.models.pendulum(), 0.1), "theta").matrix
     array([[1., 0.]])
     """
+    complete(system)  # says what it lacks
     if (C is None) == (not names):
         raise ValueError("give either names of states or a matrix C")
     if C is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
+from ..arrays import Array, finite, needed
 from ..errors import SingularityError
 from ..integrate import OneStep
 from .filter import (
@@ -136,7 +136,11 @@ class ParticleFilter(GaussianFilter):
         return replace(new, innovation=mean, distance=distance, accepted=True)
 
     def _cloud_of(self, estimate: Estimate) -> Particles:
-        return estimate if isinstance(estimate, Particles) else self.start(estimate.mean, estimate.covariance)
+        return (
+            estimate
+            if isinstance(estimate, Particles)
+            else self.start(needed(estimate, Estimate).mean, estimate.covariance)
+        )
 
     def _cloud(self, points: Array, weights: Array, generator: Any) -> Particles:
         space = self.map

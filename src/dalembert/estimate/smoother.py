@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, needed, number
 from ..text import Brief
 from .filter import Filtered, along, recentred
 
@@ -32,6 +32,8 @@ def smooth(filtered: Filtered, *, tolerance: float = 1e-12) -> Smoothed:
     >>> smooth(f).mean.ravel(), smooth(f).covariance.ravel()
     (array([0.5, 1. ]), array([0.375, 0.5  ]))
     """
+    needed(filtered, Filtered)
+    tolerance = number(tolerance, "tolerance")
     mean, P, space = filtered.mean.copy(), filtered.covariance.copy(), filtered.system
     for k in reversed(range(len(mean) - 1)):
         ahead, guess = filtered.predicted_covariance[k + 1], filtered.predicted_mean[k + 1]

@@ -88,6 +88,8 @@ def monte_carlo(
     >>> bool(study.average < 0.05)
     True
     """
+    if not isinstance(kalman, GaussianFilter):
+        raise TypeError(f"a filter is needed, not {type(kalman).__name__}")
     sensor = kalman.measurement
     inputs = finite(reference[1], "U", (None, kalman.system.nu))
     N = len(inputs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, needed
 from ..integrate import OneStep
 from .filter import Estimate, GaussianFilter, along, check_finite, mean_of, root
 from .measurement import Measurement
@@ -80,7 +80,7 @@ class UnscentedKalmanFilter(GaussianFilter):
         """See `GaussianFilter.update`."""
         if z is None:
             return self.unmeasured(estimate)
-        P, felt = estimate.covariance, self.felt(u)
+        P, felt = needed(estimate, Estimate).covariance, self.felt(u)
         points, away, weights, spreads = self._points(estimate.mean, P)
         first = self.measurement.expected(points[0], felt)
         # relative to the centre, so that angles do not average across their cut

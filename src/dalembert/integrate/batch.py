@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import floats, matrix
+from ..arrays import floats, matrix, whole
 from ..progress import progress as shown
 from .midpoint import MidpointVI, refuse_order
 from .quality import check_accuracy, say_of_batch
@@ -106,8 +106,10 @@ def rollouts(
     """
     refuse_order(order)
     check_accuracy(accuracy)
-    model = vi.model
-    if not len(starts):
+    if not isinstance(vi, MidpointVI):
+        raise TypeError(f"a MidpointVI is needed, not {type(vi).__name__}")
+    model, starts = vi.model, list(starts)
+    if not starts:
         raise ValueError("no starting states")
     checked = [vi._checked(s) for s in starts]
     q0, p0 = np.stack([c[0] for c in checked]), np.stack([c[1] for c in checked])
@@ -124,7 +126,7 @@ def rollouts(
         return matrix(x, (n, width) if x.ndim == 2 else (len(starts), n, width), what)
 
     us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")
-    crew = threads if threads is not None else (os.cpu_count() or 1)
+    crew = whole(threads, "threads") if threads is not None else (os.cpu_count() or 1)
     q, p, lam, done, _, stop, checks = vi._core.rollouts(
         vi.options,
         q0,
@@ -134,7 +136,7 @@ def rollouts(
         rhos,
         us is not None and us.ndim == 2,
         rhos is not None and rhos.ndim == 2,
-        int(crew),
+        crew,
         bool(lanes) and len(starts) > 1,
         bool(keep),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import floats, vector
+from ..arrays import finite, floats, number, vector
 from ..errors import ConvergenceError, ModelError
 from ..mechanics import core
 from ..model import Model
@@ -42,6 +42,7 @@ def simulate_continuous(
     """
     from scipy.integrate import solve_ivp
 
+    c = core(model)
     nd, nq, nk = model.nd, model.nq, model.nk
     times = floats(t, "t")
     if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
@@ -50,7 +51,6 @@ def simulate_continuous(
         name = model.configuration.places[0].name
         raise ModelError(f"ball '{name}': use MidpointVI, or spherical_euler and free_euler", culprit=name)
     x0, v0 = vector(q, model.variables, "q"), vector(v, model.variables, "v")
-    c = core(model)
     if nk and kinematic is None:
         held = (x0[nd:], np.zeros(nk), np.zeros(nk))
         kinematic = lambda _: held  # noqa: E731
@@ -81,8 +81,8 @@ def simulate_continuous(
         np.concatenate([x0[:nd], v0[:nd]]),
         method=method,
         t_eval=times,
-        rtol=rtol,
-        atol=atol,
+        rtol=number(rtol, "rtol"),
+        atol=number(atol, "atol") if np.ndim(atol) == 0 else finite(atol, "atol"),
     )
     states = [full(time, y) for time, y in zip(solution.t, solution.y.T, strict=True)]
     qs = np.array([s[0] for s in states]).reshape(-1, nq)

@@ -572,7 +572,10 @@ class MidpointVI(OneStepMap):
             duration = floats(time, "time")
             if np.ndim(time) or not (np.isfinite(duration).all() and (duration >= 0).all()):
                 raise ValueError(f"time must be a non-negative number, not {time}")
-            steps = round(duration.item() / self.dt)
+            count = duration.item() / self.dt
+            if not count < 2**53:
+                raise ValueError(f"time = {time} is {count:.3g} steps of {self.dt:g}: too many")
+            steps = round(count)
         if whole(steps, "steps") < 0:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
         return whole(steps, "steps")

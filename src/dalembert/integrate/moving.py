@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, finite
 from ..mechanics import acceleration
 from ..model import Model
 from ..model.elements import Distance, Gravity
@@ -80,7 +80,7 @@ class Moving:
     accelerated: bool
 
     def value(self, x: Array, u: Array | None = None) -> Array:
-        m = self.model
+        m, x = self.model, finite(x, "x", (self.space.nx,))
         v = velocity_slope(self.space, m, x, slope=False)[0]
         a = acceleration(m, x[: m.nq], v, u[: m.nu]).ddq if u is not None and self.accelerated else np.zeros(m.nv)
         return np.array(self.function(x[: m.nq], v, a)).ravel()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ..arrays import Array, floats, matrix, vector
+from ..arrays import Array, floats, matrix, needed, vector
 from ..errors import ModelError, SingularityError
 from ..model import Model
 from ..model.compile import compile_model
@@ -27,15 +27,20 @@ _joint_orders = Kept(lambda model: np.array([j["v"] for j in compile_model(model
 
 def core(model: Model) -> Any:
     """The compiled core of a model, built on first use and kept as long as the model."""
-    return _cores(model)
+    return _cores(checked(model))
 
 
 def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    return model.configuration.point(q)
+    return checked(model).configuration.point(q)
+
+
+def checked(model: Model) -> Model:
+    """A Model, or TypeError."""
+    return needed(model, Model)
 
 
 def _v(model: Model, v: ArrayLike | Mapping[str, float] | None) -> Array:
-    return model.configuration.tangent(v)
+    return checked(model).configuration.tangent(v)
 
 
 def _many(model: Model, q: ArrayLike | Mapping[str, float]) -> tuple[Array, bool]:
@@ -43,7 +48,7 @@ def _many(model: Model, q: ArrayLike | Mapping[str, float]) -> tuple[Array, bool
     x = None if isinstance(q, Mapping) else floats(q, "q")
     if x is None or x.ndim == 1:
         return _q(model, q if x is None else x)[None], True
-    return matrix(x, (-1, model.nq), "q"), False
+    return matrix(x, (-1, checked(model).nq), "q"), False
 
 
 def _both(

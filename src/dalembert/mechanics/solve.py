@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Array, vector
 from ..errors import ConvergenceError
 from ..model import Model
-from .evaluate import constraint_hessian, constraint_jacobian, constraints, core, finite_results, mass_matrix
+from .evaluate import checked, constraint_hessian, constraint_jacobian, constraints, core, finite_results, mass_matrix
 
 
 def _held(model: Model, fixed: Iterable[str]) -> set[int]:
@@ -48,7 +48,7 @@ def satisfy_constraints(
     >>> da.satisfy_constraints(m, [3.0, 4.0]).round(9)
     array([0.6, 0.8])
     """
-    x = model.configuration.point(q).copy()
+    x = checked(model).configuration.point(q).copy()
     held = _held(model, fixed) | (set(range(model.nd, model.nv)) if keep_kinematic else set())
     free = [i for i in range(model.nv) if i not in held]
     if not model.nc:
@@ -99,7 +99,7 @@ def consistent_velocity(
     >>> da.consistent_velocity(m, [1.0, 0.0], [1.0, 1.0])
     array([0., 1.])
     """
-    x, w = model.configuration.point(q), model.configuration.tangent(v).copy()
+    x, w = checked(model).configuration.point(q), model.configuration.tangent(v).copy()
     if not model.nc:
         return w
     held = _held(model, fixed) | set(range(model.nd, model.nv))
@@ -136,7 +136,7 @@ def equilibrium(
     >>> bool(abs(da.equilibrium(m, [1.0])[0]) < 1e-9)
     True
     """
-    x = model.configuration.point(q).copy()
+    x = checked(model).configuration.point(q).copy()
     held = _held(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
     load, nc = vector(u, model.inputs, "u"), model.nc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, Named, finite
+from ..arrays import Array, Named, finite, needed
 from ..errors import ConvergenceError
 from ..model import Model
 from .evaluate import acceleration, constraint_jacobian, force_first, mass_matrix
@@ -32,7 +32,7 @@ def trim(
     >>> da.trim(arm, {"shoulder": 0.0}).round(6)
     array([-19.62])
     """
-    if not model.nu:
+    if not needed(model, Model).nu:
         raise ValueError("the model has no inputs: nothing can be trimmed")
     many = not isinstance(q, dict) and np.ndim(q) == 2  # type: ignore[arg-type]
     if not many:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, floats, nearest
+from ..arrays import Array, finite, nearest
 from ..errors import ModelError
 from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, Element, is_known
@@ -253,7 +253,7 @@ class Model:
         >>> Model([tx("a", mass=1.0)]).integrate([0.5], [0.25])
         array([0.75])
         """
-        step = floats(dv, "dv")
+        step = finite(dv, "dv")
         if step.shape[-1:] != (self.nv,):
             raise ValueError(f"dv has shape {step.shape}, but (..., {self.nv}) is needed")
         return self.configuration.integrate(self._points(q, "q"), step)
@@ -277,7 +277,7 @@ class Model:
         return self.configuration.random(np.random.default_rng(seed))
 
     def _points(self, q: ArrayLike, what: str) -> Array:
-        x = floats(q, what)
+        x = finite(q, what)
         if x.shape[-1:] != (self.nq,):
             raise ValueError(f"{what} has shape {x.shape}, but (..., {self.nq}) is needed")
         return x

@@ -7,17 +7,34 @@ q are in body axes: q moves to q exp(r).
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, all_finite, finite
 
 
-def multiply(a: Array, b: Array) -> Array:
+def _rows(x: ArrayLike, n: int, what: str) -> Array:
+    """Finite numbers (..., n)."""
+    rows = finite(x, what)
+    if rows.shape[-1:] != (n,):
+        raise ValueError(f"{what} has shape {rows.shape}, but (..., {n}) is needed")
+    return rows
+
+
+def _quaternions(q: ArrayLike) -> Array:
+    return _rows(q, 4, "the quaternion")
+
+
+def _vectors(r: ArrayLike) -> Array:
+    return _rows(r, 3, "the rotation vector")
+
+
+def multiply(a: ArrayLike, b: ArrayLike) -> Array:
     """The quaternion (..., 4) of b, then a.
 
     >>> multiply(np.array([0.0, 1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, 0.0]))
     array([0., 0., 0., 1.])
     """
-    (aw, ax, ay, az), (bw, bx, by, bz) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
+    (aw, ax, ay, az), (bw, bx, by, bz) = (np.moveaxis(_quaternions(x), -1, 0) for x in (a, b))
     return np.stack(
         [
             aw * bw - ax * bx - ay * by - az * bz,
@@ -29,38 +46,42 @@ def multiply(a: Array, b: Array) -> Array:
     )
 
 
-def conjugate(q: Array) -> Array:
+def conjugate(q: ArrayLike) -> Array:
     """The rotation back (..., 4).
 
     >>> conjugate(np.array([0.0, 1.0, 0.0, 0.0]))
     array([ 0., -1., -0., -0.])
     """
-    return q * np.array([1.0, -1.0, -1.0, -1.0])
+    return _quaternions(q) * np.array([1.0, -1.0, -1.0, -1.0])
 
 
-def exponential(r: Array) -> Array:
+def exponential(r: ArrayLike) -> Array:
     """The quaternion (..., 4) of a rotation vector (..., 3; rad).
 
     >>> exponential(np.array([0.0, 0.0, np.pi])).round(6)
     array([0., 0., 0., 1.])
     """
-    half = np.linalg.norm(r, axis=-1, keepdims=True) / 2
-    return np.concatenate([np.cos(half), np.sinc(half / np.pi) * r / 2], axis=-1)
+    v = _vectors(r)
+    half = np.linalg.norm(v, axis=-1, keepdims=True) / 2
+    if not all_finite(half):
+        raise ValueError("the rotation vector is too large")
+    return np.concatenate([np.cos(half), np.sinc(half / np.pi) * v / 2], axis=-1)
 
 
-def logarithm(q: Array) -> Array:
+def logarithm(q: ArrayLike) -> Array:
     """The shortest rotation vector (..., 3; rad) of a quaternion (..., 4).
 
     >>> logarithm(np.array([0.0, 0.0, 0.0, 1.0])).round(6)
     array([0.      , 0.      , 3.141593])
     """
-    q = np.where(q[..., :1] < 0, -q, q)
-    sine = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
+    x = _quaternions(q)
+    x = np.where(x[..., :1] < 0, -x, x)
+    sine = np.linalg.norm(x[..., 1:], axis=-1, keepdims=True)
     small = sine < 1e-8
-    return np.where(small, 2.0, 2 * np.arctan2(sine, q[..., :1]) / np.where(small, 1.0, sine)) * q[..., 1:]
+    return np.where(small, 2.0, 2 * np.arctan2(sine, x[..., :1]) / np.where(small, 1.0, sine)) * x[..., 1:]
 
 
-def matrix(q: Array) -> Array:
+def matrix(q: ArrayLike) -> Array:
     """The rotation matrix (..., 3, 3) of a unit quaternion (..., 4).
 
     >>> matrix(np.array([0.0, 0.0, 0.0, 1.0]))
@@ -68,7 +89,7 @@ def matrix(q: Array) -> Array:
            [ 0., -1.,  0.],
            [ 0.,  0.,  1.]])
     """
-    w, x, y, z = np.moveaxis(np.asarray(q, dtype=float), -1, 0)
+    w, x, y, z = np.moveaxis(_quaternions(q), -1, 0)
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
@@ -77,12 +98,17 @@ def matrix(q: Array) -> Array:
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-def of_matrix(R: Array) -> Array:
+def of_matrix(matrix: ArrayLike) -> Array:
     """The unit quaternion (4,), w >= 0, of a rotation matrix (3, 3).
 
     >>> of_matrix(np.diag([-1.0, -1.0, 1.0]))
     array([0., 0., 0., 1.])
     """
+    R = finite(matrix, "the rotation matrix", (3, 3))
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = float(np.abs(R @ R.T - np.eye(3)).max())
+    if not off < 1e-6 or np.linalg.det(R) < 0:
+        raise ValueError(f"this is not a rotation matrix (R R^T is off by {off:.3g}, or it is a reflection)")
     # the largest of the four squared components is the one to divide by
     xx, yy, zz = np.diag(R)
     squares = np.array([1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz])

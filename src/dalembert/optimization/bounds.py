@@ -200,6 +200,8 @@ def optimize_bounded(
 def _limits(
     system: System | ContinuousSystem, bounds: Mapping[str, tuple[float | None, float | None]]
 ) -> tuple[Array, Array]:
+    if not isinstance(bounds, Mapping):
+        raise TypeError(f"bounds are {{name: (low, high)}}, not {type(bounds).__name__}")
     names = [*system.x_names, *system.u_names]
     low, high = np.full(len(names), -math.inf), np.full(len(names), math.inf)
     for name, pair in bounds.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import matrix
+from ...arrays import matrix, needed
 from ...errors import ModelError
 from ...model import ConfigForce, Damping, Element, Frame, Gravity, Kinematic, Model
 from ...symbolic import Symbolic
@@ -182,7 +182,7 @@ def from_model(model: Model) -> MultibodySystem:
     >>> from_model(arm).coordinates
     ('a', 'b')
     """
-    groups, _, _ = _groups(model)
+    groups, _, _ = _groups(needed(model, Model))
     forced = _forced(model)
     bodies: list[RigidBody] = []
     joints: list[Joint] = []

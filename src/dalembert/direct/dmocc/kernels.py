@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import needed
 from .general import ConstrainedSystem, General
 from .multibody import Multibody
 from .system import MultibodySystem
@@ -447,7 +448,7 @@ class Kernels:
 @lru_cache(maxsize=32)
 def kernels(system: System) -> Kernels:
     """The functions of a system (remembered)."""
-    return Kernels(system)
+    return Kernels(needed(system, MultibodySystem, ConstrainedSystem))
 
 
 def over(function: Any, *rows: np.ndarray) -> list[np.ndarray]:

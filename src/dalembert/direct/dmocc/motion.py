@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...arrays import Named, matrix
+from ...arrays import Named, floats, matrix, needed, number
 from ...errors import ConvergenceError
 from ...text import Brief
+from .general import ConstrainedSystem
 from .kernels import System, dense, flat, kernels, over
 from .multibody import slide_axes
 from .system import MultibodySystem
@@ -195,8 +196,9 @@ def coordinates(system: System, q: ArrayLike, *, near: ArrayLike | None = None) 
     >>> coordinates(hinge, configuration(hinge, [0.3])).round(12).tolist()
     [0.3]
     """
+    needed(system, MultibodySystem, ConstrainedSystem)
     one = np.ndim(q) == 1
-    rows = matrix(np.atleast_2d(np.asarray(q, dtype=float)), (-1, system.n), "q")
+    rows = matrix(np.atleast_2d(floats(q, "q")), (-1, system.n), "q")
     first = np.zeros(system.nd) if near is None else system.vector(near, "near")
     if isinstance(system, MultibodySystem):
         out = _joint_coordinates(system, rows, None if near is None else first)
@@ -355,7 +357,9 @@ def condition_numbers(system: System, h: float, u: Named | None = None) -> tuple
     (True, True)
     """
     k = kernels(system)
-    start = system.vector(u)
+    start, h = system.vector(u), number(h, "h")
+    if not h > 0:
+        raise ValueError(f"h must be positive, not {h}")
     q, tau = flat(k.place(start)), np.zeros(system.nu)
     found = []
     for chart in (k.directors, k.redundant):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import Named, matrix, nearest, vector
+from ...arrays import Named, floats, matrix, nearest, needed, number, vector
 from ...errors import ModelError
 
 GROUND = "ground"
@@ -56,6 +56,13 @@ def _checked(check: Callable[..., Any], value: Any, shape: Any, what: str, culpr
     return tuple(tuple(r) if isinstance(r, list) else r for r in rows)
 
 
+def _number(value: object, what: str, culprit: str) -> float:
+    try:
+        return number(value, what)
+    except ValueError as error:
+        raise ModelError(str(error), culprit=culprit) from None
+
+
 @dataclass(frozen=True)
 class RigidBody:
     """A rigid body: centre of mass and three directors, 12 coordinates, six internal constraints (eq. 23-24).
@@ -81,10 +88,13 @@ class RigidBody:
         who = f"body '{self.name}'"
         if not isinstance(self.name, str) or not self.name or self.name == GROUND:
             raise ModelError(f"a body needs a name other than '{GROUND}', not {self.name!r}", culprit=str(self.name))
-        mass = float(self.mass)
-        if not np.isfinite(mass) or mass <= 0:
+        mass = _number(self.mass, f"{who}: mass", self.name)
+        if mass <= 0:
             raise ModelError(f"{who}: mass must be positive, not {self.mass!r}", culprit=self.name)
-        given = np.asarray(self.inertia, dtype=float)
+        try:
+            given = floats(self.inertia, f"{who}: inertia")
+        except ValueError as error:
+            raise ModelError(str(error), culprit=self.name) from None
         inertia = _checked(matrix, np.diag(given) if given.shape == (3,) else given, (3, 3), f"{who}: inertia", who)
         rotation = _checked(matrix, self.rotation, (3, 3), f"{who}: rotation", who)
         r, j = np.array(rotation), np.array(inertia)
@@ -161,8 +171,8 @@ class Joint:
                 raise fail("the two axes of a universal joint (axis, inplane) must be perpendicular")
         elif self.kind == "U":
             raise fail("a universal joint needs a second axis, perpendicular to the first: inplane=(x, y, z)")
-        pitch = float(self.pitch)
-        if not np.isfinite(pitch) or (self.kind == "H") != (pitch != 0.0):
+        pitch = _number(self.pitch, "pitch", self.name)
+        if (self.kind == "H") != (pitch != 0.0):
             raise fail(f"a screw (kind 'H') and no other kind needs a pitch (metres per radian), not {self.pitch!r}")
         set_(self, "pitch", pitch)
         flags = (self.actuated,) * self.dof if isinstance(self.actuated, bool) else tuple(map(bool, self.actuated))
@@ -241,7 +251,7 @@ class MultibodySystem:
         damping: Mapping[str, float] | None = None,
         name: str = "multibody system",
     ) -> None:
-        given, links = tuple(bodies), tuple(joints)
+        given, links = tuple(needed(b, RigidBody) for b in bodies), tuple(needed(j, Joint) for j in joints)
         self.name = name
         self.gravity: Vector = _checked(vector, gravity, XYZ, "gravity", name)
         self.potential = potential
@@ -387,8 +397,8 @@ def _damping(joints: Sequence[Joint], given: Mapping[str, float]) -> dict[str, f
     for key, value in given.items():
         if key not in known:
             raise ModelError(f"damping: unknown name {key!r}; known are {', '.join(known)}", culprit=str(key))
-        number = float(value)
-        if not np.isfinite(number) or number < 0:
+        coefficient = _number(value, f"damping of '{key}'", str(key))
+        if coefficient < 0:
             raise ModelError(f"damping of '{key}' must be a number >= 0, not {value!r}", culprit=str(key))
-        out[key] = number
+        out[key] = coefficient
     return out

@@ -1,0 +1,527 @@
+"""Calls of the public API with wrong arguments: none may crash, hang, return NaN, or raise what is not a typed error.
+
+    python -m tests.tools.fuzz --calls 10000 --seed 0
+
+Each call has good arguments first, of which one or two are then spoilt. Calls run in a process of their own, so that a crash is seen; a call that
+computes for more than five seconds is a hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import dalembert as da
+from dalembert import models
+
+LIMIT = 5.0  # seconds of one call
+TYPED = (ValueError, TypeError, KeyError, IndexError, da.DalembertError, OSError)
+Call = tuple[Callable[..., Any], list[Any], dict[str, Any]]
+
+
+class Hang(BaseException):
+    """A call took too long."""
+
+
+# ---- good calls
+
+
+class World:
+    """Things to call and to call them with."""
+
+    def __init__(self) -> None:
+        rod = da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))
+        self.pendulum = da.Model([rod], [da.Gravity((0, 0, -9.8)), da.ConfigForce("theta", input="torque")])
+        flat = [self.pendulum, models.cart_pole(), models.n_link(3), models.crane(), models.load("closed_chain")]
+        self.models = [*flat, *self.with_balls()]
+
+    def with_balls(self) -> list[da.Model]:
+        """A body that floats with an arm on a ball joint, and a ball that is prescribed with a pendulum under it."""
+        hand = da.tz(-0.5, name="hand", mass=0.5, inertia=(0.1, 0.1, 0.1))
+        arm = da.ball("wrist", hand, name="arm", mass=0.2, inertia=(0.1, 0.1, 0.1))
+        body = da.floating("base", da.tx(0.3, arm), da.tz(0.1, name="top"), mass=1.0, inertia=(1.0, 1.2, 1.4))
+        spring = da.LinearSpring("world", "top", 5.0, 0.1)
+        push = da.Wrench("hand", force=("fx", 0.0, 0.0), torque=(0.0, "ty", 0.0))
+        free = da.Model([body], [da.Gravity((0, 0, -9.8)), spring, push, da.ConfigForce("base.wx", "roll")])
+        bob = da.rx("swing", da.tz(-1.0, name="bob", mass=1.0))
+        driven = da.ball(da.Kinematic("hand"), bob, mass=0.1, inertia=(0.1, 0.1, 0.1))
+        return [free, da.Model([driven], [da.Gravity((0, 0, -9.8)), da.ConfigForce("swing", "torque")])]
+
+    def integrator(self, rng: random.Random, prescribed_balls: bool = True) -> da.MidpointVI:
+        model = rng.choice(self.models if prescribed_balls else self.models[:-1])
+        return da.MidpointVI(model, 0.01, order=rng.choice((2, 2, 4)))
+
+    def point(self, model: da.Model, rng: random.Random) -> np.ndarray:
+        q = model.integrate(model.neutral(), np.array([rng.uniform(-0.5, 0.5) for _ in range(model.nv)]))
+        if model.nc:
+            q = models.load_with_configurations(model.name)[1].get("start", q) if model.name == "closed_chain" else q
+            q = da.satisfy_constraints(model, q if model.name != "crane" else [0.1, -1.0, 0.1, 1.0])
+        return np.array(q, dtype=float)
+
+    def start(self, vi: da.MidpointVI, rng: random.Random) -> da.State:
+        return vi.state(self.point(vi.model, rng))
+
+
+def numbers(rng: random.Random, *shape: int) -> np.ndarray:
+    return np.array([rng.gauss(0, 1) for _ in range(int(np.prod(shape)))]).reshape(shape)
+
+
+def frame_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    make = rng.choice((da.tx, da.ty, da.tz, da.rx, da.ry, da.rz))
+    joint = rng.choice((da.ball, da.floating))
+    yield (
+        joint,
+        ["b", da.tz(1.0, name="a", mass=1.0)],
+        {"name": "body", "mass": 1.0, "inertia": (1, 1, 1), "com": (0, 0, 0.1)},
+    )
+    yield make, [rng.choice(("x", 1.0))], {"name": "a", "mass": 1.0, "inertia": (1, 1, 1), "com": (0, 0, 0.1)}
+    yield (
+        da.Model,
+        [[da.rx("x", da.tz(1.0, name="a", mass=1.0))]],
+        {"elements": [da.Gravity((0, 0, -9.8))], "name": "m"},
+    )
+    elements: list[Call] = [
+        (da.Gravity, [(0, 0, -9.8)], {}),
+        (da.ConfigForce, ["x", "u"], {}),
+        (da.Damping, [0.1], {}),
+        (da.ConfigSpring, ["x", 1.0, 0.0], {}),
+        (da.LinearSpring, ["world", "a", 1.0, 0.1], {}),
+        (da.LinearDamper, ["world", "a", 1.0], {}),
+        (da.Distance, ["world", "a", 1.0], {}),
+        (da.TorsionSpring, ["world", "a", (1, 0, 0), 1.0], {}),
+        (da.LinearRelation, [{"x": 1.0}], {}),
+    ]
+    function, args, options = rng.choice(elements)
+
+    def with_element(*a: Any, **o: Any) -> Any:
+        return da.Model([da.rx("x", da.tz(1.0, name="a", mass=1.0))], [function(*a, **o)])
+
+    with_element.__name__ = function.__name__
+    yield with_element, args, options
+
+
+def mechanics_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    model = rng.choice(w.models)
+    q, v, u = w.point(model, rng), numbers(rng, model.nv), numbers(rng, model.nu)
+    for name in (
+        "kinetic_energy",
+        "lagrangian",
+        "lagrangian_first",
+        "lagrangian_second",
+        "mass_matrix",
+        "spatial_momentum",
+    ):
+        if hasattr(da, name):
+            yield getattr(da, name), [model, q, *([] if name == "mass_matrix" else [v])], {}
+    for name in (
+        "potential_energy",
+        "poses",
+        "constraints",
+        "constraint_jacobian",
+        "satisfy_constraints",
+        "equilibrium",
+    ):
+        if hasattr(da, name):
+            yield getattr(da, name), [model, q], {}
+    yield da.acceleration, [model, q, v, u], {}
+    yield da.consistent_velocity, [model, q, v], {}
+    yield model.difference, [q, model.integrate(q, 0.1 * v)], {}
+    yield model.integrate, [q, v], {}
+    yield da.trim, [model, q], {"v": v, "a": v, "tolerance": 1e-9, "max_iterations": 30}
+    frame = model.frame_names[-1]
+    yield da.frame_jacobian, [model, q, frame], {}
+    yield da.pose, [model, q, frame], {}
+    yield da.force, [model, q, v, u], {}
+    a = da.rotation.exponential(numbers(rng, 3))
+    yield da.rotation.logarithm, [a], {}
+    yield da.rotation.exponential, [numbers(rng, 3)], {}
+    yield da.rotation.matrix, [a], {}
+    yield da.rotation.of_matrix, [da.rotation.matrix(a)], {}
+    yield da.rotation.multiply, [a, a], {}
+
+
+def integrate_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    vi = w.integrator(rng)
+    m = vi.model
+    yield (
+        da.MidpointVI,
+        [m, 0.01],
+        {"order": 2, "alpha": 0.5, "forcing": "split", "tolerance": 1e-12, "max_iterations": 30},
+    )
+    s = w.start(vi, rng)
+    yield vi.state, [s.q], {"v": None, "t": 0.0}
+    yield vi.step, [s], {"u": numbers(rng, m.nu), "kinematic": s.q[m.nqd :], "dt": 0.01, "guess": s.q}
+    n = rng.choice((0, 1, 20))
+    rho = np.tile(s.q[m.nqd :], (n, 1))
+    yield vi.simulate, [s, n], {"u": numbers(rng, n, m.nu), "kinematic": rho, "every": 1}
+    yield vi.simulate, [s], {"time": 0.1, "u": lambda t: np.zeros(m.nu)}
+    yield vi.simulate, [s, 5], {"u": lambda t, state: np.zeros(m.nu)}
+    yield da.rollouts, [vi, [s, s, s], 10], {"u": numbers(rng, 10, m.nu), "threads": 2, "lanes": True, "keep": True}
+    yield vi.linearize, [s], {"u": numbers(rng, m.nu)}
+    motion = vi.simulate(s, 5)
+    yield motion.at, [0.02], {}
+    yield motion.__getitem__, [rng.choice((0, slice(1, 3), m.variables[0], m.velocities[0], m.frame_names[-1]))], {}
+    yield vi.simulate, [s, 3], {"adapt": 1e-3, "accuracy": "ignore", "u": numbers(rng, m.nu)}
+    yield vi.simulate, [s, 6], {"every": 2, "accuracy": "raise", "kinematic": s.q[m.nqd :]}
+    yield motion.quality, [3], {}
+    yield vi.condition, [s], {"u": numbers(rng, m.nu), "kinematic": s.q[m.nqd :], "dt": 0.02}
+    names = dict.fromkeys(m.velocities[: m.nd], 0.1)
+    yield (
+        vi.state,
+        [dict.fromkeys(m.variables[:1], m.configuration.neutral()[0])],
+        {"v": names, "u": numbers(rng, m.nu)},
+    )
+    yield (
+        da.Trajectory,
+        [motion.t, motion.q, motion.p],
+        {"u": motion.u, "rho": motion.rho, "lam": motion.lam, "model": m},
+    )
+
+    def continuous(*args: Any, **options: Any) -> Any:
+        return da.simulate_continuous(*args, np.linspace(0, 0.1, 3), **options)  # for a time that ends
+
+    yield continuous, [w.models[2], [0.1, 0.2, 0.3], [0.0, 0.1, 0.0]], {"rtol": 1e-6, "atol": 1e-8}
+
+
+def system_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    vi = w.integrator(rng, prescribed_balls=False)
+    s = w.start(vi, rng)
+    yield da.System, [vi], {"steps": 5}
+    yield da.System, [vi], {"t": np.arange(6) * 0.01}
+    system = da.System(vi, steps=5)
+    rest = np.zeros(system.nx - len(s.q) - len(s.p))
+    x, rho = np.concatenate([s.q, s.p, rest]), s.q[vi.model.nqd :]
+    u = np.concatenate([numbers(rng, vi.model.nu), rho])
+    U = np.tile(u, (5, 1))
+    X = system.simulate(x, U)
+    z = numbers(rng, system.ndx)
+    yield system.f, [x, u, 0], {}
+    yield system.linearize, [x, u, 1], {}
+    yield system.adjoint, [x, u, 0, z], {}
+    yield system.second_order, [x, u, 0, z], {}
+    yield system.simulate, [x, U], {}
+
+    def rollouts(*args: Any, **options: Any) -> Any:
+        motions, done = system.rollouts(*args, **options)
+        return [x[: n + 1] for x, n in zip(motions, done, strict=True)]  # NaN after a failed step
+
+    yield rollouts, [X[:2], U], {"threads": 1}
+    yield system.linearize_trajectory, [X, U], {"threads": 1}
+    yield system.second_order_trajectory, [X, U, np.tile(z, (5, 1))], {}
+    yield system.project, [X, U, np.zeros((5, system.nu, system.ndx))], {}
+    yield system.trajectory, [X, U], {}
+    yield system.difference, [X[0], X[1]], {}
+
+
+def control_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    A, B = np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]])
+    yield da.lqr_infinite, [A, B], {"Q": 1.0, "R": 1.0}
+    yield da.dlqr, [A, B], {"Q": [1.0, 1.0], "R": [[1.0]]}
+    yield da.solve_lq, [A, B, np.eye(2), np.eye(1), np.eye(2)], {"steps": 5, "regularization": 0.0}
+    yield da.controllability, [A, B], {}
+    yield da.uncontrollable_modes, [A, B], {}
+    yield da.Feedback.at_point, [[0.0, 0.0], [0.5], [[2.0, 1.0]]], {}
+    vi = da.MidpointVI(w.pendulum, 0.05)
+    motion = vi.simulate(vi.state(q=[0.1]), 5, u=np.zeros((5, 1)))
+    yield da.lqr, [vi, motion], {"Q": 1.0, "R": 1.0}
+    law = da.Feedback.at_point([0.0, 0.0], [0.5], [[2.0, 1.0]])
+    yield law.input, [0, [0.1, 0.2]], {}
+
+
+def estimate_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    system = da.System(da.MidpointVI(w.pendulum, 0.05), steps=4)
+    sensor = da.measure(system, "theta")
+    kind = rng.choice((da.ExtendedKalmanFilter, da.UnscentedKalmanFilter, da.ParticleFilter))
+    yield da.measure, [system, "theta"], {}
+    yield da.measure, [system], {"C": [[1.0, 0.0]]}
+    yield kind, [system, sensor], {"Q": 1e-6, "R": 0.01, "gate": 0.99}
+    kalman = kind(system, sensor, Q=1e-6, R=0.01)
+    start = kalman.start([0.1, 0.0], [0.1, 0.1])
+    yield kalman.start, [[0.1, 0.0], 0.1], {}
+    yield kalman.predict, [start, [0.0], 0], {}
+    yield kalman.update, [start, [0.1]], {}
+    yield kalman.run, [start, np.zeros((4, 1)), np.zeros((5, 1))], {}
+    record = (np.zeros((5, 2)), np.zeros((4, 1)))
+    ekf = da.ExtendedKalmanFilter(system, sensor, Q=1e-6, R=0.01)
+    yield da.monte_carlo, [ekf, record], {"trials": 3, "P0": 0.1, "missing": 0.1, "outliers": (0.1, 5.0), "seed": 1}
+
+
+def sensor_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    model = rng.choice([w.pendulum, models.cart_pole(), w.with_balls()[0]])
+    vi = da.MidpointVI(model, 0.05, order=rng.choice((2, 4)))
+    system = da.System(vi, steps=4)
+    frame, velocity = model.frame_names[-1], model.velocities[0]
+    yield da.measure_gyroscope, [system, frame], {}
+    yield da.measure_accelerometer, [system, frame], {"gravity": (0, 0, -9.8)}
+    yield da.measure_magnetometer, [system, frame], {"field": (1.0, 0.0, 0.2)}
+    yield da.measure_frame, [system, frame], {"axes": "xz"}
+    yield da.measure_velocity, [system, velocity], {}
+    flat = not model.configuration.places  # sensors of frames are expressions, which know no balls
+    some = [da.measure_gyroscope(system, frame), da.measure_velocity(system, velocity)] if flat else []
+    sensor = rng.choice([da.measure(system, *system.x_names[:2]), *some])
+    at = w.point(model, rng)
+    x = system.x(at)
+    yield sensor.h, [x], {}
+    kind = rng.choice((da.ExtendedKalmanFilter, da.UnscentedKalmanFilter))
+    kalman = kind(system, sensor, Q=1e-6, R=0.01)
+    yield kind, [system, sensor], {"Q": 1e-6, "R": 0.01, "gate": 0.99, "reduced": None}
+    yield kalman.start, [x, 0.1], {}
+    start = kalman.start(x, 0.1)
+    u, z = np.concatenate([np.zeros(model.nu), at[model.nqd :]]), np.zeros(sensor.size)
+    yield kalman.predict, [start, u, 0], {"dt": 0.03}
+    yield kalman.update, [start, z], {"u": u}
+    yield kalman.run, [start, np.tile(u, (4, 1)), np.tile(z, (5, 1))], {"dt": np.full(4, 0.05)}
+    filtered = kalman.run(start, np.tile(u, (4, 1)), np.tile(z, (5, 1)))
+    yield da.smooth, [filtered], {"tolerance": 1e-12}
+    yield da.Track.begin, [kalman, start], {"t": 0.0, "horizon": 1.0}
+    track = da.Track.begin(kalman, start).predict(u, dt=0.05)
+    yield track.predict, [u], {"dt": 0.05, "k": 1}
+    yield track.update, [z], {"t": 0.0}
+
+
+def director_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    from dalembert.direct import dmocc
+
+    rod = [dmocc.RigidBody("rod", 1.0, (0.1, 1.0, 1.0), position=(0.5, 0, 0))]
+    hinge = dmocc.MultibodySystem(rod, [dmocc.Joint(rng.choice(("R", "S")), "ground", "rod")])
+    q = numbers(rng, hinge.nd)
+    yield dmocc.RigidBody, ["rod", 1.0, (0.1, 1.0, 1.0)], {"position": (0.5, 0, 0)}
+    yield dmocc.Joint, ["R", "ground", "rod"], {"point": (0, 0, 0), "axis": (0, 0, 1), "name": "j"}
+    yield dmocc.MultibodySystem, [rod, [dmocc.Joint("R", "ground", "rod")]], {"gravity": (0, -9.8, 0)}
+    yield dmocc.configuration, [hinge, q], {}
+    yield dmocc.coordinates, [hinge, dmocc.configuration(hinge, q)], {"near": q}
+    yield dmocc.condition_numbers, [hinge, 0.01], {"u": q}
+    yield dmocc.simulate, [hinge], {"dt": 0.01, "steps": 5, "u": q, "velocity": 0 * q, "form": "reduced"}
+    yield dmocc.from_model, [w.pendulum], {}
+    if rng.random() < 0.2:
+        yield dmocc.optimize, [hinge], {"steps": 3, "time": 0.5, "start": 0 * q, "goal": 0.1 + 0 * q, "effort": 1.0}
+        yield (
+            da.dmoc,
+            [w.pendulum],
+            {"start": {"theta": 0.0}, "goal": {"theta": 0.5}, "steps": 4, "time": 1.0, "effort": 1.0},
+        )
+
+
+def optimize_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    system = da.System(da.MidpointVI(w.pendulum, 0.05), steps=4)
+    cost = da.TrackingCost({"theta": 0.5}, Q=1.0, R=0.1)
+    start = (np.zeros((5, 2)), np.zeros((4, 1)))
+
+    def bound(*args: Any, **options: Any) -> Any:
+        return da.optimize(system, da.TrackingCost(*args, **options), start, max_iterations=3)
+
+    def ending(*args: Any, **options: Any) -> Any:
+        return da.optimize(system, da.TerminalCost(*args, **options) + cost, start, max_iterations=3)
+
+    options = {"method": "auto", "tolerance": 1e-6, "max_iterations": 3, "bounds": {"torque": (-2.0, 2.0)}}
+    yield bound, [{"theta": 0.5}], {"Q": {"theta": 1.0, "*": 0.1}, "R": 0.1, "Qf": [1.0, 1.0]}
+    yield ending, [[0.5, 0.0], 1.0], {}
+    yield da.optimize, [system, cost, start], options
+
+
+ROOMS = [
+    *(frame_calls, mechanics_calls, integrate_calls, system_calls, control_calls, estimate_calls, sensor_calls),
+    *(director_calls, optimize_calls),
+]
+
+
+# ---- spoiling
+
+
+class Odd:
+    """Something nobody expects."""
+
+
+VALUES: list[Any] = [
+    None, True, False, 0, -1, 1, 2, 3.5, 1e308, -1e308, 1e-320, 10**400, float("nan"), float("inf"), -float("inf"), 1j,
+    "", "x", "theta", "1.0", b"x", "\x1b[31m", "a" * 500, [], [[]], (), {}, {"theta": float("nan")}, {"nothing": 1}, {1: 2},
+    {"theta": "x"}, {"*": 1j}, set(), range(3), np.zeros(0), np.zeros((2, 2, 2)), np.full(2, np.nan), np.array([1j, 0]),
+    np.array(["a", "b"]), np.array([None, 1]), np.array(1.0), np.float32(0.5), np.int64(2), [1, [2, 3]], Decimal("0.5"),
+    Fraction(1, 3), Odd(), lambda: None, lambda *a: "x", lambda *a: float("nan"), int, np, slice(None), Ellipsis,
+]  # fmt: skip
+
+
+def spoilt(value: Any, rng: random.Random) -> Any:
+    """Another value in place of a good one."""
+    if (
+        isinstance(value, (list, tuple, np.ndarray))
+        and len(np.shape(np.asarray(value, dtype=object)))
+        and rng.random() < 0.6
+    ):
+        try:
+            a = np.array(value, dtype=float)
+        except (TypeError, ValueError):
+            return rng.choice(VALUES)
+        kind = rng.randrange(8)
+        if kind == 0 and a.size:
+            a.flat[rng.randrange(a.size)] = rng.choice((np.nan, np.inf, -np.inf, 1e308, 1e200, -1.0, 1e-320))
+        elif kind == 1:
+            a = a[..., :-1]
+        elif kind == 2:
+            a = np.concatenate([a, a])
+        elif kind == 3:
+            return a.astype(complex) + 1j
+        elif kind == 4:
+            return a.astype(str)
+        elif kind == 5:
+            a = a[None]
+        elif kind == 6:
+            a = np.asfortranarray(np.repeat(a, 2, axis=-1)[..., ::2])
+        else:
+            a = a * rng.choice((1e150, -1.0, 1e-200, 1e8))
+        return a
+    return rng.choice(VALUES)
+
+
+def calls(count: int, seed: int) -> Iterator[tuple[int, str, Call]]:
+    """(number, name, call); the same for the same seed."""
+    rng, world, n = random.Random(seed), World(), 0
+    while n < count:
+        for name, call in ((room.__name__.split("_")[0], c) for room in ROOMS for c in room(world, rng)):
+            function, args, options = call
+            args, options = list(args), dict(options)
+            for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
+                k = rng.randrange(len(args) + len(options))
+                if k < len(args):
+                    args[k] = spoilt(args[k], rng)
+                else:
+                    key = list(options)[k - len(args)]
+                    options[key] = spoilt(options[key], rng)
+            title = f"{name}.{getattr(function, '__qualname__', type(function).__name__).split('.')[-1]}"
+            yield n, title, (function, args, options)
+            n += 1
+            if n >= count:
+                return
+
+
+# ---- judging
+
+
+def has_nan(result: object, depth: int = 0) -> bool:
+    """NaN among what may not have it; entries of measurements that are missing, and what failed in a batch, may."""
+    if depth > 4 or isinstance(result, (str, bytes, type(None))) or callable(result):
+        return False
+    if isinstance(result, (float, np.floating)):
+        return bool(np.isnan(result))
+    if isinstance(result, np.ndarray):
+        return result.dtype.kind == "f" and bool(np.isnan(result).any())
+    if isinstance(result, (tuple, list)):
+        return any(has_nan(x, depth + 1) for x in result)
+    if isinstance(result, dict):
+        return any(has_nan(x, depth + 1) for x in result.values())
+    names = ("t", "q", "p", "u", "rho", "lam", "mean", "covariance", "K", "P", "X", "U", "cost")
+    if isinstance(result, (da.State, da.Trajectory, da.Estimate, da.Filtered, da.Feedback)) or hasattr(
+        result, "converged"
+    ):
+        return any(has_nan(getattr(result, name), depth + 1) for name in names if hasattr(result, name))
+    return False
+
+
+def judge(call: Call) -> tuple[str, str]:
+    """(verdict, what happened): "ok", "refused", "nan", "untyped" or "hang"."""
+    function, args, options = call
+
+    def late(*_: object) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT, 0.5)
+    try:
+        result = function(*args, **options)
+        return ("nan", repr(result)[:200]) if has_nan(result) else ("ok", "")
+    except Hang:
+        return "hang", ""
+    except (RuntimeError, Exception) as error:
+        plain = type(error) in TYPED or isinstance(error, (da.DalembertError, OSError))
+        return ("refused" if plain else "untyped"), f"{type(error).__name__}: {str(error)[:200]}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def work(count: int, seed: int, first: int) -> None:
+    """Judge the calls from `first` on; a line for each, so that the last one before a crash is known."""
+    warnings.simplefilter("ignore")
+    for n, name, call in calls(count, seed):
+        if n < first:
+            continue
+        print(json.dumps(["begin", n, name]), flush=True)
+        begun = time.process_time()
+        verdict, what = judge(call)
+        text = ""
+        if verdict not in ("ok", "refused"):
+            text = f"{call[1]!r:.300} {call[2]!r:.300}"
+        print(json.dumps(["end", n, name, verdict, what, text, round(time.process_time() - begun, 3)]), flush=True)
+
+
+def run(count: int, seed: int) -> tuple[Counter[str], dict[str, Counter[str]], list[list[Any]], float]:
+    """(verdicts, verdicts by room, what is wrong, slowest call in s)."""
+    total: Counter[str] = Counter()
+    rooms: dict[str, Counter[str]] = {}
+    wrong: list[list[Any]] = []
+    first, slowest = 0, 0.0
+    while first < count:
+        command = [
+            sys.executable,
+            "-m",
+            "tests.tools.fuzz",
+            "--work",
+            str(first),
+            "--calls",
+            str(count),
+            "--seed",
+            str(seed),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+        ends = [r for r in rows if r[0] == "end"]
+        if len(rows) > 2 * len(ends):  # the last call has no end
+            last = rows[-1]
+            ends.append(["end", last[1], last[2], "crash", f"exit code {done.returncode}", done.stderr[-300:], 0.0])
+        elif done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        for row in ends:
+            total[row[3]] += 1
+            rooms.setdefault(row[2].split(".")[0], Counter())[row[3]] += 1
+            slowest = max(slowest, row[6])
+            if row[3] not in ("ok", "refused"):
+                wrong.append(row)
+        first = ends[-1][1] + 1
+    return total, rooms, wrong, slowest
+
+
+def main() -> None:
+    """Print the table."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--calls", type=int, default=10_000)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--work", type=int)
+    given = arguments.parse_args()
+    if given.work is not None:
+        work(given.calls, given.seed, given.work)
+        return
+    total, rooms, wrong, slowest = run(given.calls, given.seed)
+    kinds = ("ok", "refused", "nan", "untyped", "hang", "crash")
+    print(f"{'':12}" + "".join(f"{k:>9}" for k in kinds))
+    for name, row in [*sorted(rooms.items()), ("all", total)]:
+        print(f"{name:12}" + "".join(f"{row[k]:9}" for k in kinds))
+    print(f"slowest call: {slowest:.2f} s of CPU time")
+    for row in wrong[:200]:
+        print(json.dumps(row[1:6]))
+
+
+if __name__ == "__main__":
+    main()
