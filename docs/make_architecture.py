@@ -164,7 +164,7 @@ def broken(found: list[Import]) -> list[Import]:
 
 # rooms from those that know most (top) to those that know least (bottom), placed so that few arrows cross
 LAYERS = [
-    ["trep", "cli"],
+    ["trep", "cli", "export"],
     ["direct", "optimization", "estimate"],
     ["control", "viewing"],
     ["system", "models"],
@@ -175,6 +175,7 @@ LAYERS = [
 COLOURS = {
     "trep": "#8a6d3b",
     "cli": "#8a6d3b",
+    "export": "#b3473b",
     "direct": "#7a4fb0",
     "optimization": "#a3467f",
     "estimate": "#2f7d4f",

@@ -10,6 +10,9 @@ from . import (
     estimate as estimate,
 )
 from . import (
+    export as export,
+)
+from . import (
     formats as formats,
 )
 from . import (
@@ -179,6 +182,15 @@ from .estimate import (
 )
 from .estimate import (
     smooth as smooth,
+)
+from .export import (
+    Exported as Exported,
+)
+from .export import (
+    ExportError as ExportError,
+)
+from .export import (
+    export_c as export_c,
 )
 from .formats import (
     dumps as dumps,

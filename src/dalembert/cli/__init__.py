@@ -23,6 +23,7 @@ from .convert import convert
 from .demo import demo
 from .equilibrium import equilibrium
 from .examples import example_files, gallery
+from .export import export
 from .info import info
 from .linearize import linearize
 from .models import models
@@ -42,7 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, models, info, simulate, linearize, equilibrium, optimize, view, convert):
+for command in (demo, models, info, simulate, linearize, equilibrium, optimize, view, convert, export):
     app.command()(command)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 app.add_typer(gallery, name="examples", rich_help_panel=None)

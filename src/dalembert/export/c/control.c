@@ -1,0 +1,271 @@
+/* @title@
+ *
+ * @control_title@ of the model "@model@".
+ */
+#include "@n@.h"
+
+#include <math.h>
+
+typedef @n@_real real;
+typedef @n@ mech;
+
+enum {
+  NQ = @N@_NQ,
+  NV = @N@_NV,
+  ND = @N@_ND,
+  NK = @N@_NK,
+  NU = @N@_NU,
+  NC = @N@_NC,
+  NX = @N@_NX,
+  NW = @N@_NW@nz_local@
+};
+
+#define R(x) ((real)(x))
+#define SQRT @sqrt@
+#define FABS @fabs@
+#define FLOOR @floor@
+#define LARGEST R(@largest@)
+
+/* ---- the design -------------------------------------------------------------------------------------------------- */
+
+@design@
+static int is_finite(real x) { return FABS(x) <= LARGEST; }
+
+/* x = (q, p, rates of the prescribed variables) into m->off */
+static void read_state(mech *m) {
+  int i;
+  for (i = 0; i < NQ; ++i) m->off[i] = m->q[i];
+  for (i = 0; i < ND; ++i) m->off[NV + i] = m->p[i];
+//@ if nk
+  for (i = 0; i < NK; ++i) m->off[NV + ND + i] = m->rate[i];
+//@ end
+}
+//@ if ekf
+
+/* ---- extended Kalman filter -------------------------------------------------------------------------------------- */
+
+void @n@_filter_start(@n@ *m, const @n@_real *q, const @n@_real *p, const @n@_real *variance) {
+  int i;
+  @n@_start(m, q, p);
+  for (i = 0; i < NX * NX; ++i) m->covariance[i] = 0;
+  for (i = 0; i < NX; ++i) m->covariance[i * NX + i] = variance[i];
+  for (i = 0; i < NZ; ++i) m->innovation[i] = 0;
+  m->distance = 0;
+  m->used = 0;
+//@ if tied
+  if (@n@_settle(m) == @N@_OK) @n@_along(m, m->covariance);
+//@ end
+}
+
+/* P = A P A' + Q dt/DT; columns of A that belong to rates of prescribed variables are zero */
+int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
+  const int width = NV + ND;
+  int i, j, k, status;
+  status = @n@_step(m@u_pass@@rho_pass@, dt);
+  if (status != @N@_OK) return status;
+  status = @n@_linearize(m);
+  if (status != @N@_OK) return status;
+//@ if tied
+  status = @n@_tangent(m); /* A along the constraints at the end of the step, p without what no step feels */
+  if (status != @N@_OK) return status;
+//@ end
+  for (i = 0; i < NX; ++i)
+    for (j = 0; j < width; ++j) {
+      real t = 0;
+      for (k = 0; k < width; ++k) t += m->a[i * NX + k] * m->covariance[k * NX + j];
+      m->product[i * NX + j] = t;
+    }
+//@ if tied
+  for (i = 0; i < NX * NX; ++i) m->covariance[i] = process_noise[i] * (dt / @N@_DT);
+  @n@_along(m, m->covariance);
+//@ else
+  for (i = 0; i < NX * NX; ++i) m->covariance[i] = @noise_entry@ * (dt / @N@_DT);
+//@ end
+  for (i = 0; i < NX; ++i)
+    for (j = 0; j <= i; ++j) {
+      real t = m->covariance[i * NX + j];
+      for (k = 0; k < width; ++k) t += m->product[i * NX + k] * m->a[j * NX + k];
+      m->covariance[i * NX + j] = t;
+      m->covariance[j * NX + i] = t;
+      if (!is_finite(t)) return @N@_NOT_FINITE;
+    }
+  return @N@_OK;
+}
+
+/* S = C P C' + R, K = P C' S^-1, x += K (z - C x), P = (1 - K C) P (1 - K C)' + K R K' */
+int @n@_update(@n@ *m, const @n@_real *z) {
+  real length = 0;
+  int i, j, k, count = 0;
+  read_state(m);
+  for (i = 0; i < NZ; ++i) {
+    m->have[i] = z[i] == z[i]; /* NaN: not measured */
+    if (!m->have[i]) {
+      m->innovation[i] = z[i];
+      continue;
+    }
+    if (!is_finite(z[i])) return @N@_NOT_FINITE;
+    m->innovation[i] = z[i];
+    for (k = sensor_first[i]; k < sensor_first[i + 1]; ++k)
+      m->innovation[i] -= sensor_value[k] * m->off[sensor_state[k]];
+//@ if angles
+    if (sensor_angle[i]) { /* to (-pi, pi] */
+      const real turn = R(6.283185307179586), e = m->innovation[i];
+      m->innovation[i] = e - turn * -FLOOR(-(e / turn - R(0.5)));
+    }
+//@ end
+    ++count;
+  }
+  m->used = 0;
+  m->distance = 0;
+  if (count == 0) return @N@_OK;
+  /* cross = P C', and the covariance of what is measured */
+  for (i = 0; i < NX; ++i)
+    for (j = 0; j < NZ; ++j) {
+      real t = 0;
+      if (m->have[j])
+        for (k = sensor_first[j]; k < sensor_first[j + 1]; ++k)
+          t += m->covariance[i * NX + sensor_state[k]] * sensor_value[k];
+      m->cross[i * NZ + j] = t;
+    }
+  for (i = 0; i < NZ; ++i)
+    for (j = 0; j <= i; ++j) {
+      real t = sensor_noise[i * NZ + j];
+      if (m->have[i] && m->have[j]) {
+        for (k = sensor_first[i]; k < sensor_first[i + 1]; ++k) t += sensor_value[k] * m->cross[sensor_state[k] * NZ + j];
+      } else {
+        t = i == j ? R(1.0) : 0;
+      }
+      m->spread[i * NZ + j] = t;
+    }
+  /* its Cholesky factor */
+  for (j = 0; j < NZ; ++j) {
+    real d = m->spread[j * NZ + j];
+    for (k = 0; k < j; ++k) d -= m->spread[j * NZ + k] * m->spread[j * NZ + k];
+    if (!(d > 0) || !is_finite(d)) return @N@_SINGULAR;
+    d = SQRT(d);
+    m->spread[j * NZ + j] = d;
+    for (i = j + 1; i < NZ; ++i) {
+      real t = m->spread[i * NZ + j];
+      for (k = 0; k < j; ++k) t -= m->spread[i * NZ + k] * m->spread[j * NZ + k];
+      m->spread[i * NZ + j] = t / d;
+    }
+  }
+  /* squared length of the innovation */
+  for (i = 0; i < NZ; ++i) {
+    real t = m->have[i] ? m->innovation[i] : 0;
+    for (k = 0; k < i; ++k) t -= m->spread[i * NZ + k] * m->white[k];
+    m->white[i] = t / m->spread[i * NZ + i];
+    length += m->white[i] * m->white[i];
+  }
+  m->distance = length;
+//@ if gate
+  if (!(length <= gate[count])) return @N@_REFUSED;
+//@ end
+  for (i = 0; i < NX; ++i) { /* row of the gain, and what it adds to the mean */
+    real *row = m->gain + i * NZ;
+    for (j = 0; j < NZ; ++j) {
+      real t = m->cross[i * NZ + j];
+      for (k = 0; k < j; ++k) t -= m->spread[j * NZ + k] * row[k];
+      row[j] = t / m->spread[j * NZ + j];
+    }
+    for (j = NZ - 1; j >= 0; --j) {
+      real t = row[j];
+      for (k = j + 1; k < NZ; ++k) t -= m->spread[k * NZ + j] * row[k];
+      row[j] = t / m->spread[j * NZ + j];
+    }
+    m->off[i] = 0;
+    for (j = 0; j < NZ; ++j) {
+      if (m->have[j]) m->off[i] += row[j] * m->innovation[j];
+      else row[j] = 0;
+    }
+  }
+  for (i = 0; i < NQ; ++i) m->q[i] += m->off[i];
+  for (i = 0; i < ND; ++i) m->p[i] += m->off[NV + i];
+//@ if nk
+  for (i = 0; i < NK; ++i) m->rate[i] += m->off[NV + ND + i];
+//@ end
+  /* product = (1 - K C) P; then times (1 - K C)', plus K R K' */
+  for (i = 0; i < NX; ++i)
+    for (j = 0; j < NX; ++j) {
+      real t = m->covariance[i * NX + j];
+      for (k = 0; k < NZ; ++k) t -= m->gain[i * NZ + k] * m->cross[j * NZ + k];
+      m->product[i * NX + j] = t;
+    }
+  for (i = 0; i < NX; ++i) {
+    for (j = 0; j < NZ; ++j) { /* row i of K R - product C' */
+      real t = 0;
+      for (k = 0; k < NZ; ++k)
+        if (m->have[k]) t += m->gain[i * NZ + k] * sensor_noise[k * NZ + j];
+      for (k = sensor_first[j]; k < sensor_first[j + 1]; ++k)
+        t -= m->product[i * NX + sensor_state[k]] * sensor_value[k];
+      m->white[j] = m->have[j] ? t : 0;
+    }
+    for (j = 0; j <= i; ++j) {
+      real t = m->product[i * NX + j];
+      for (k = 0; k < NZ; ++k) t += m->white[k] * m->gain[j * NZ + k];
+      m->covariance[i * NX + j] = t;
+      if (!is_finite(t)) return @N@_NOT_FINITE;
+    }
+  }
+  for (i = 0; i < NX; ++i)
+    for (j = i + 1; j < NX; ++j) m->covariance[i * NX + j] = m->covariance[j * NX + i];
+  m->used = count;
+//@ if tied
+  i = @n@_settle(m);
+  if (i != @N@_OK) return i;
+  @n@_along(m, m->covariance);
+//@ end
+  return @N@_OK;
+}
+//@ end
+//@ if gains
+
+/* ---- regulator ---------------------------------------------------------------------------------------------------- */
+
+//@ if moving_gains
+/* entry i of a table along the motion: between two rows `share` of the way */
+static real between(const real *table, int row, int next, int width, int i, real share) {
+  const real a = table[row * width + i];
+  return a + share * (table[next * width + i] - a);
+}
+
+//@ end
+/* u = U - K (x - X), then within its limits */
+int @n@_control(@n@ *m@time_argument@, @n@_real *w) {
+  int i, j;
+//@ if moving_gains
+  real place = t / (R(@gain_every@) * @N@_DT), share;
+  int row, next;
+  if (!(place == place)) return @N@_NOT_FINITE;
+  if (place < 0) place = 0;
+  if (place > R(@gain_rows@ - 1)) place = R(@gain_rows@ - 1);
+  row = (int)(place + R(@place_slack@));
+  share = place - R(row);
+  if (share < R(@place_slack@)) share = 0; /* at a row itself */
+  next = row + 1 < @gain_rows@ ? row + 1 : row;
+//@ end
+//@ if gauged
+  i = @n@_own_momentum(m); /* m->own: p without what no step feels */
+  if (i != @N@_OK) return i;
+//@ end
+  read_state(m);
+//@ if gauged
+  for (i = 0; i < ND; ++i) { /* in the gauge of the reference */
+    m->off[NV + i] = m->own[i];
+    for (j = 0; j < NC; ++j) m->off[NV + i] += m->c1[j * NV + i] * @gauge_entry@;
+  }
+//@ end
+  for (i = 0; i < NX; ++i) m->off[i] -= @reference_entry@;
+  for (i = 0; i < NW; ++i) {
+    real u = @input_entry@;
+    for (j = 0; j < NX; ++j) u -= @gain_entry@ * m->off[j];
+    if (!is_finite(u)) return @N@_NOT_FINITE;
+//@ if limits
+    if (u < input_least[i]) u = input_least[i];
+    if (u > input_most[i]) u = input_most[i];
+//@ end
+    w[i] = u;
+  }
+  return @N@_OK;
+}
+//@ end

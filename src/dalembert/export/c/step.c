@@ -1,0 +1,1487 @@
+/* @title@
+ *
+ * Discrete mechanics of the model "@model@": the implicit variational step@and_linearization@.
+ *
+ *   p_k + D1 Ld(q_k, q_k+1) + F-@minus_constraint@ = 0,@constraint_equation@   p_k+1 = D2 Ld(q_k, q_k+1) + F+
+ *   Ld(x, y) = dt L((1 - alpha) x + alpha y, (y - x)/dt),   alpha = @alpha@,   F- = @minus@ dt F,   F+ = @plus@ dt F
+ *
+ * The model is in the constant tables below; the functions are loops over them. Numbers in brackets are sections and
+ * equations of docs/kernels.md of dalembert. Twists are (angular; linear), all in one inertial frame about one
+ * reference point; a joint's pose is that of its frame there. Rotation matrices are stored by columns.
+ */
+#include "@n@.h"
+
+#include <math.h>
+
+typedef @n@_real real;
+typedef @n@ mech;
+typedef @n@_pose pose;
+
+enum {
+  NQ = @N@_NQ, /* coordinates */
+  NV = @N@_NV, /* velocities */
+  ND = @N@_ND, /* dynamic ones */
+  NK = @N@_NK, /* prescribed ones */
+  NU = @N@_NU, /* inputs */
+  NC = @N@_NC, /* constraints */
+  NJ = @N@_NJ, /* joints */
+  NM = @N@_NM, /* joints that carry mass: the first ones */
+  NN = @N@_NN, /* composite bodies */
+  NX = @N@_NX, /* states */
+  NW = @N@_NW  /* columns of B: inputs, then prescribed values */
+};
+
+#define R(x) ((real)(x))
+#define SIN @sin@
+#define COS @cos@
+#define SQRT @sqrt@
+#define FABS @fabs@
+#define ALPHA R(@alpha@)
+#define MINUS R(@minus@)
+#define PLUS R(@plus@)
+#define TOLERANCE R(@tolerance@)
+#define H_TOLERANCE R(@h_tolerance@)
+#define SLACK R(@slack@)     /* an iteration that stagnates at rounding is accepted within so many tolerances */
+#define EPSILON R(@epsilon@) /* half the distance from 1 to the next number */
+#define LARGEST R(@largest@) /* numbers above it count as not finite */
+
+/* ---- the model ------------------------------------------------------------------------------------------------- */
+
+@tables@
+/* ---- vectors of three numbers, motions and forces of six --------------------------------------------------------- */
+
+static real dot3(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+static void cross3(const real *a, const real *b, real *out) {
+  out[0] = a[1] * b[2] - a[2] * b[1];
+  out[1] = a[2] * b[0] - a[0] * b[2];
+  out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* out += a x b */
+static void add_cross3(const real *a, const real *b, real *out) {
+  out[0] += a[1] * b[2] - a[2] * b[1];
+  out[1] += a[2] * b[0] - a[0] * b[2];
+  out[2] += a[0] * b[1] - a[1] * b[0];
+}
+
+/* rotation (columns) times vector */
+static void rotate(const real *rotation, const real *v, real *out) {
+  int i;
+  for (i = 0; i < 3; ++i) out[i] = rotation[i] * v[0] + rotation[3 + i] * v[1] + rotation[6 + i] * v[2];
+}
+
+static real dot6(const real *a, const real *b) { return dot3(a, b) + dot3(a + 3, b + 3); }
+
+/* A x B of two motions */
+static void motion_cross(const real *a, const real *b, real *out) {
+  cross3(a, b, out);
+  cross3(a, b + 3, out + 3);
+  add_cross3(a + 3, b, out + 3);
+}
+
+/* out += A x* f of a motion and a force */
+static void add_force_cross(const real *a, const real *f, real *out) {
+  add_cross3(a, f, out);
+  add_cross3(a + 3, f + 3, out);
+  add_cross3(a, f + 3, out + 3);
+}
+
+/* I A of an inertia (mass, first moment c, second moment xx, yy, zz, xy, xz, yz) and a motion */
+static void inertia_times(real mass, const real *c, const real *i, const real *a, real *out) {
+  out[0] = i[0] * a[0] + i[3] * a[1] + i[4] * a[2];
+  out[1] = i[3] * a[0] + i[1] * a[1] + i[5] * a[2];
+  out[2] = i[4] * a[0] + i[5] * a[1] + i[2] * a[2];
+  add_cross3(c, a + 3, out);
+  out[3] = mass * a[3];
+  out[4] = mass * a[4];
+  out[5] = mass * a[5];
+  add_cross3(a, c, out + 3);
+}
+
+static real larger(real a, real b) { return b <= a ? a : b; } /* NaN stays */
+
+/* ---- kinematics [2] ---------------------------------------------------------------------------------------------- */
+
+/* the world about the reference point, which follows the base at q_k and is constant during a step [15.1] */
+static void place_world(const real *q, pose *world) {
+  real reference[3];
+  int i;
+  for (i = 0; i < 3; ++i) reference[i] = reference_start[i];
+//@ if reference_slides
+  for (i = 0; i < @reference_slides@; ++i) {
+    int k;
+    for (k = 0; k < 3; ++k) reference[k] += reference_axis[i][k] * q[reference_q[i]];
+  }
+//@ else
+  (void)q;
+//@ end
+  for (i = 0; i < 9; ++i) world->rotation[i] = world_rotation[i];
+  rotate(world->rotation, reference, world->position);
+  for (i = 0; i < 3; ++i) world->position[i] = -world->position[i];
+}
+
+static void place_joint(int j, const real *q, pose *poses) {
+  const pose *up = &poses[joint_parent[j]];
+  pose *here = &poses[j + 1];
+  const int k = joint_axis[j];
+  const real x = q[joint_q[j]];
+  int i;
+  rotate(up->rotation, joint_offset[j], here->position);
+  for (i = 0; i < 3; ++i) here->position[i] += up->position[i];
+//@ if turned
+  if (joint_turned[j]) {
+    for (i = 0; i < 3; ++i) rotate(up->rotation, &joint_rotation[joint_turned[j] - 1][3 * i], &here->rotation[3 * i]);
+  } else
+//@ end
+  {
+    for (i = 0; i < 9; ++i) here->rotation[i] = up->rotation[i];
+  }
+  for (i = 0; i < 3; ++i) here->axis[i] = here->rotation[3 * k + i];
+  if (joint_turns[j]) {
+    real *first = &here->rotation[3 * ((k + 1) % 3)], *second = &here->rotation[3 * ((k + 2) % 3)];
+    const real sine = SIN(x), cosine = COS(x);
+    for (i = 0; i < 3; ++i) {
+      const real a = first[i], b = second[i];
+      first[i] = a * cosine + b * sine;
+      second[i] = b * cosine - a * sine;
+    }
+//@ if pitch
+    for (i = 0; i < 3; ++i) here->position[i] += joint_pitch[j] * x * here->axis[i];
+//@ end
+  } else {
+    for (i = 0; i < 3; ++i) here->position[i] += x * here->axis[i];
+  }
+}
+
+/* twist of a joint per unit of velocity: (a; p x a) of a hinge, (0; a) of a slider */
+static void joint_twist(int j, const pose *here, real *twist) {
+  int i;
+  if (joint_turns[j]) {
+    for (i = 0; i < 3; ++i) twist[i] = here->axis[i];
+    cross3(here->position, here->axis, twist + 3);
+//@ if pitch
+    for (i = 0; i < 3; ++i) twist[3 + i] += joint_pitch[j] * here->axis[i];
+//@ end
+  } else {
+    for (i = 0; i < 3; ++i) {
+      twist[i] = 0;
+      twist[3 + i] = here->axis[i];
+    }
+  }
+}
+
+/* ---- derivatives of L = T - V (uniform gravity) [3, 5] ------------------------------------------------------------- */
+
+/* L_q and L_v at the midpoint. Reads mid, v; writes twist S, drift B, velocity V, momentum H, moment c, Lq, Lv. */
+static void gradient(mech *m) {
+  int j, n, i;
+  for (i = 0; i < 6; ++i) m->velocity[0][i] = 0;
+  for (i = 0; i < NV; ++i) m->lq[i] = m->lv[i] = 0;
+  /* outward: V_j = V_up + S_j v_j,  B_j = V_up x S_j */
+  for (j = 0; j < NM; ++j) {
+    const real *up = m->velocity[joint_parent[j]];
+    joint_twist(j, &m->mid[j + 1], m->twist[j]);
+    motion_cross(up, m->twist[j], m->drift[j]);
+    for (i = 0; i < 6; ++i) m->velocity[j + 1][i] = up[i] + m->twist[j][i] * m->v[joint_v[j]];
+  }
+  /* momentum of every body about the reference point, and its first moment */
+  for (n = 0; n < NN; ++n) {
+    const pose *here = &m->mid[body_pose[n]];
+    const real *w = m->velocity[body_pose[n]];
+    const real mass = body_mass[n];
+    real *momentum = m->momentum[n], arm[3], speed[3], inner[3], spin[3];
+    rotate(here->rotation, body_moment[n], arm);
+    cross3(w, here->position, speed);
+    for (i = 0; i < 3; ++i) speed[i] += w[3 + i];
+    for (i = 0; i < 3; ++i) inner[i] = dot3(&here->rotation[3 * i], w);
+    spin[0] = body_inertia[n][0] * inner[0] + body_inertia[n][3] * inner[1] + body_inertia[n][4] * inner[2];
+    spin[1] = body_inertia[n][3] * inner[0] + body_inertia[n][1] * inner[1] + body_inertia[n][5] * inner[2];
+    spin[2] = body_inertia[n][4] * inner[0] + body_inertia[n][5] * inner[1] + body_inertia[n][2] * inner[2];
+    rotate(here->rotation, spin, momentum);
+    cross3(w, arm, momentum + 3);
+    for (i = 0; i < 3; ++i) momentum[3 + i] += mass * speed[i];
+    add_cross3(arm, speed, momentum);
+    add_cross3(here->position, momentum + 3, momentum);
+    for (i = 0; i < 3; ++i) m->moment[n][i] = arm[i] + mass * here->position[i];
+  }
+  /* inward: sums over what a joint carries */
+  for (n = NN - 1; n > 0; --n) {
+    if (node_parent[n] >= 0) {
+      for (i = 0; i < 6; ++i) m->momentum[node_parent[n]][i] += m->momentum[n][i];
+      for (i = 0; i < 3; ++i) m->moment[node_parent[n]][i] += m->moment[n][i];
+    }
+  }
+  /* T_v = S.H,  T_q = B.H,  -V_q = g (m v_z + w_x c_y - w_y c_x) */
+  for (j = 0; j < NM; ++j) {
+    const real *s = m->twist[j], *c = m->moment[joint_node[j]];
+    m->lv[joint_v[j]] = dot6(s, m->momentum[joint_node[j]]);
+    m->lq[joint_v[j]] = dot6(m->drift[j], m->momentum[joint_node[j]]) +
+                        GRAVITY * (node_mass[joint_node[j]] * s[5] + s[0] * c[1] - s[1] * c[0]);
+  }
+}
+
+/* second moments of the composite bodies about the reference point */
+static void composites(mech *m) {
+  int n, i;
+  for (n = 0; n < NN; ++n) {
+    const pose *here = &m->mid[body_pose[n]];
+    const real *p = here->position, *r = here->rotation, *own = body_inertia[n];
+    const real mass = body_mass[n];
+    real arm[3], half[3], trace, *out = m->inertia[n];
+    rotate(r, body_moment[n], arm);
+    for (i = 0; i < 6; ++i) out[i] = 0;
+    for (i = 0; i < 3; ++i) { /* R I R', column by column of R I */
+      static const signed char place[3][3] = {{0, 3, 4}, {3, 1, 5}, {4, 5, 2}};
+      real column[3];
+      int k;
+      for (k = 0; k < 3; ++k)
+        column[k] = r[k] * own[place[i][0]] + r[3 + k] * own[place[i][1]] + r[6 + k] * own[place[i][2]];
+      out[0] += column[0] * r[3 * i];
+      out[1] += column[1] * r[3 * i + 1];
+      out[2] += column[2] * r[3 * i + 2];
+      out[3] += column[0] * r[3 * i + 1];
+      out[4] += column[0] * r[3 * i + 2];
+      out[5] += column[1] * r[3 * i + 2];
+    }
+    /* from the joint's origin to the reference point */
+    for (i = 0; i < 3; ++i) half[i] = R(0.5) * mass * p[i] + arm[i];
+    trace = R(2.0) * dot3(p, half);
+    out[0] += trace - R(2.0) * p[0] * half[0];
+    out[1] += trace - R(2.0) * p[1] * half[1];
+    out[2] += trace - R(2.0) * p[2] * half[2];
+    out[3] -= p[0] * half[1] + p[1] * half[0];
+    out[4] -= p[0] * half[2] + p[2] * half[0];
+    out[5] -= p[1] * half[2] + p[2] * half[1];
+  }
+  for (n = NN - 1; n > 0; --n)
+    if (node_parent[n] >= 0)
+      for (i = 0; i < 6; ++i) m->inertia[node_parent[n]][i] += m->inertia[n][i];
+}
+
+/* dt times the second derivatives of Ld, from generators [6]: for a above d (or a = d)
+ *   E_ij[a,d] = (a_i B_a + b_i S_a).(a_j G_d + b_j F_d) - a_i a_j V_qq[a,d],   F = I S,  G = I B + S x* H
+ * with slots a_1 = (1 - alpha) dt, b_1 = -1, a_2 = alpha dt, b_2 = 1. Writes e12, @and_others@. */
+static void second_derivatives(mech *m, real dt@all_argument@) {
+  const real a1 = dt * (R(1.0) - ALPHA), a2 = dt * ALPHA;
+  int d, i;
+  composites(m);
+  for (i = 0; i < NV * NV; ++i) {
+    m->e12[i] = 0;
+//@ if linearize
+    if (all) m->e11[i] = m->e22[i] = 0;
+//@ end
+  }
+  for (d = 0; d < NM; ++d) {
+    const int n = joint_node[d], vd = joint_v[d];
+    real f[6], g[6], right1[6], right2[6];
+    int a;
+    for (i = 0; i < 6; ++i) {
+      m->left1[d][i] = a1 * m->drift[d][i] - m->twist[d][i];
+      m->left2[d][i] = a2 * m->drift[d][i] + m->twist[d][i];
+    }
+    @skip_prescribed@
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
+    add_force_cross(m->twist[d], m->momentum[n], g);
+    for (i = 0; i < 6; ++i) {
+      right1[i] = a1 * g[i] - f[i];
+      right2[i] = a2 * g[i] + f[i];
+    }
+    for (a = d; a >= 0; a = joint_parent[a] - 1) {
+      const int va = joint_v[a];
+      const real fall = GRAVITY * (m->twist[a][1] * f[3] - m->twist[a][0] * f[4]);
+      m->e12[va * NV + vd] = dot6(m->left1[a], right2) - a1 * a2 * fall;
+      if (a != d) m->e12[vd * NV + va] = dot6(m->left2[a], right1) - a1 * a2 * fall;
+//@ if linearize
+      if (all) {
+        m->e11[va * NV + vd] = dot6(m->left1[a], right1) - a1 * a1 * fall;
+        m->e11[vd * NV + va] = m->e11[va * NV + vd];
+        m->e22[va * NV + vd] = dot6(m->left2[a], right2) - a2 * a2 * fall;
+        m->e22[vd * NV + va] = m->e22[va * NV + vd];
+      }
+//@ end
+    }
+  }
+}
+
+//@ if elements
+/* ---- elements [8] ------------------------------------------------------------------------------------------------ */
+/* An element leaves its value, gradient and Hessian by its local variables in `out`: value, n numbers, n x n numbers. */
+
+//@ end
+//@ if sites
+static void site_position(int site, const pose *poses, real *out) {
+  const pose *here = &poses[site_pose[site]];
+  int i;
+  rotate(here->rotation, site_offset[site], out);
+  for (i = 0; i < 3; ++i) out[i] += here->position[i];
+}
+
+/* d = p_a - p_b (or p_a), d_i = its derivatives, axes of the turning joints (zero of sliders) */
+static void site_first(mech *m, const element *e, const pose *poses) {
+  real a[3], b[3] = {0, 0, 0};
+  int i, k;
+  site_position(e->site_a, poses, a);
+  if (e->site_b >= 0) site_position(e->site_b, poses, b);
+  for (k = 0; k < 3; ++k) m->gap[k] = a[k] - b[k];
+  for (i = 0; i < e->n; ++i) {
+    const int j = local_joint[e->local + i], on = local_path[e->local + i];
+    real *by = m->gap_by[i], *axis = m->turn[i];
+    for (k = 0; k < 3; ++k) by[k] = axis[k] = 0;
+    if (j < 0) continue; /* a variable length */
+    if (joint_turns[j]) {
+      real arm[3];
+      for (k = 0; k < 3; ++k) axis[k] = poses[j + 1].axis[k];
+      /* w x (p_a - p_j) - w x (p_b - p_j), each where the joint moves the site */
+      for (k = 0; k < 3; ++k)
+        arm[k] = (on & 1 ? a[k] - poses[j + 1].position[k] : 0) - (on & 2 ? b[k] - poses[j + 1].position[k] : 0);
+      cross3(axis, arm, by);
+//@ if pitch
+      for (k = 0; k < 3; ++k) by[k] += joint_pitch[j] * R((on & 1) - (on >> 1 & 1)) * axis[k];
+//@ end
+    } else {
+      for (k = 0; k < 3; ++k) by[k] = R((on & 1) - (on >> 1 & 1)) * poses[j + 1].axis[k];
+    }
+  }
+}
+
+/* d_ik = w_i x d_k for i above k (or i = k), else zero (8.1) */
+static void site_second(const mech *m, const element *e, int i, int k, real *out) {
+  out[0] = out[1] = out[2] = 0;
+  if (ancestor[e->pair + i * e->n + k]) cross3(m->turn[i], m->gap_by[k], out);
+}
+//@ end
+//@ if squares
+
+/* half the squared distance: s, s_i = d.d_i, s_ik = d_i.d_k + d.d_ik (8.3) */
+static void half_square(mech *m, const element *e, const pose *poses, int second) {
+  real *g = m->out + 1, *h = g + e->n;
+  int i, k;
+  site_first(m, e, poses);
+  m->out[0] = R(0.5) * dot3(m->gap, m->gap);
+  for (i = 0; i < e->n; ++i) g[i] = dot3(m->gap, m->gap_by[i]);
+  if (!second) return;
+  for (i = 0; i < e->n; ++i)
+    for (k = i; k < e->n; ++k) {
+      real both[3];
+      site_second(m, e, i, k, both);
+      h[i * e->n + k] = dot3(m->gap_by[i], m->gap_by[k]) + dot3(m->gap, both);
+      h[k * e->n + i] = h[i * e->n + k];
+    }
+}
+//@ end
+//@ if chains
+
+/* derivatives of s become those of a function of s with the derivatives f1, f2 */
+static void chain_rule(mech *m, const element *e, int second, real f1, real f2) {
+  real *g = m->out + 1, *h = g + e->n;
+  int i, k;
+  if (second)
+    for (i = 0; i < e->n; ++i)
+      for (k = 0; k < e->n; ++k) h[i * e->n + k] = f2 * g[i] * g[k] + f1 * h[i * e->n + k];
+  for (i = 0; i < e->n; ++i) g[i] *= f1;
+}
+//@ end
+//@ if splines
+
+/* piece of a spline that holds x: coefficients of powers of x - end; piece 0 extends it to the left */
+static const real *spline_piece(int spline, real x, real *inside) {
+  const int first = spline_first[spline], count = spline_first[spline + 1] - first;
+  int i = count - 1;
+  while (i > 0 && !(spline_end[first + i] <= x)) --i;
+  *inside = x - spline_end[first + i];
+  return spline_c[first + i];
+}
+
+/* value, first and second derivative */
+static void spline_at(int spline, real x, real *y) {
+  real d;
+  const real *c = spline_piece(spline, x, &d);
+  y[0] = c[0] + d * (c[1] + d * (c[2] + d * (c[3] + d * (c[4] + d * c[5]))));
+  y[1] = c[1] + d * (R(2.0) * c[2] + d * (R(3.0) * c[3] + d * (R(4.0) * c[4] + d * (R(5.0) * c[5]))));
+  y[2] = R(2.0) * c[2] + d * (R(6.0) * c[3] + d * (R(12.0) * c[4] + d * (R(20.0) * c[5])));
+}
+//@ end
+//@ if tapes
+
+/* ---- functions of the user's elements ---------------------------------------------------------------------------- */
+
+@tapes@
+/* the local variables (q, and for forces v and inputs) one after another */
+static void tape_arguments(mech *m, const element *e, const real *q, int moving) {
+  int i;
+  for (i = 0; i < e->n; ++i) m->argument[i] = q[local_q[e->local + i]];
+  if (!moving) return;
+  for (i = 0; i < e->n; ++i) m->argument[e->n + i] = m->v[local_v[e->local + i]];
+//@ if element_inputs
+  for (i = 0; i < e->inputs; ++i) m->argument[2 * e->n + i] = m->u[element_input[e->input + i]];
+//@ end
+}
+//@ end
+//@ if torsion
+
+/* z = C + i S of two pairs of vectors: C = u_a.u_b + w_a.w_b, S = w_a.u_b - u_a.w_b (8.8) */
+static void seen(const real *a, const real *b, real *z) {
+  z[0] = dot3(a, b) + dot3(a + 3, b + 3);
+  z[1] = dot3(a + 3, b) - dot3(a, b + 3);
+}
+
+static void turned_pair(const real *axis, const real *pair, real *out) {
+  cross3(axis, pair, out);
+  cross3(axis, pair + 3, out + 3);
+}
+
+/* imaginary part of x/z with z and 1/|z|^2, real part into *re */
+static real divided(const real *x, const real *z, real size, real *re) {
+  *re = (x[0] * z[0] + x[1] * z[1]) * size;
+  return (x[1] * z[0] - x[0] * z[1]) * size;
+}
+
+/* k/2 phi^2, phi = arg z - rest: k phi phi_i, phi_i = Im(z_i/z), phi_ik = Im(z_ik/z - z_i z_k/z^2) */
+static void torsion_spring(mech *m, const element *e, const pose *poses, int second) {
+  const real *x = &number[e->number];
+  real pair[2][6], z[2], size, phi, *g = m->out + 1, *h = g + e->n;
+  int i, k, side;
+  for (side = 0; side < 2; ++side) {
+    const int site = side ? e->site_b : e->site_a;
+    const real *r = poses[site_pose[site]].rotation;
+    real inner[3];
+    rotate(&site_rotation[9 * site], x, inner);
+    rotate(r, inner, pair[side]);
+    rotate(&site_rotation[9 * site], x + 3, inner);
+    rotate(r, inner, pair[side] + 3);
+  }
+  seen(pair[0], pair[1], z);
+  size = R(1.0) / (z[0] * z[0] + z[1] * z[1]);
+  phi = @atan2@(x[7] * z[1] - x[8] * z[0], x[7] * z[0] + x[8] * z[1]);
+  m->out[0] = R(0.5) * x[6] * phi * phi;
+  for (i = 0; i < e->n; ++i) {
+    const int j = local_joint[e->local + i];
+    const real sign = local_path[e->local + i] & 1 ? R(-1.0) : R(1.0);
+    real moved[6], zi[2];
+    for (k = 0; k < 3; ++k) m->turn[i][k] = sign * poses[j + 1].axis[k];
+    turned_pair(m->turn[i], pair[1], moved);
+    seen(pair[0], moved, zi);
+    g[i] = divided(zi, z, size, &m->gap_by[i][0]);
+  }
+  if (second)
+    for (i = 0; i < e->n; ++i) {
+      real back[3], left[6];
+      for (k = 0; k < 3; ++k) back[k] = -m->turn[i][k];
+      turned_pair(back, pair[0], left);
+      for (k = i; k < e->n; ++k) {
+        real moved[6], zik[2], re, im;
+        turned_pair(m->turn[k], pair[1], moved);
+        seen(left, moved, zik);
+        im = divided(zik, z, size, &re) - (m->gap_by[i][0] * g[k] + g[i] * m->gap_by[k][0]);
+        h[i * e->n + k] = x[6] * (g[i] * g[k] + phi * im);
+        h[k * e->n + i] = h[i * e->n + k];
+      }
+    }
+  for (i = 0; i < e->n; ++i) g[i] *= x[6] * phi;
+}
+//@ end
+//@ if potentials
+
+/* V of an element with its derivatives */
+static void potential(mech *m, const element *e, const real *q, const pose *poses, int second) {
+//@ if numbers
+  const real *x = &number[e->number];
+  (void)x;
+//@ end
+  real *g = m->out + 1, *h = g + e->n;
+  (void)h;
+  (void)g;
+  (void)q;
+  (void)poses;
+  (void)second;
+  switch (e->kind) {
+//@ if linear_spring
+    case LINEAR_SPRING: /* k/2 (x - x0)^2, x = sqrt(2 s) */
+      half_square(m, e, poses, second);
+      if (x[1] == 0) {
+        chain_rule(m, e, second, x[0], 0);
+      } else {
+        const real inverse = R(1.0) / SQRT(R(2.0) * m->out[0]);
+        chain_rule(m, e, second, x[0] - x[0] * x[1] * inverse, x[0] * x[1] * inverse * inverse * inverse);
+      }
+      break;
+//@ end
+//@ if point_gravity
+    case POINT_GRAVITY: { /* -k/x */
+      real inverse;
+      half_square(m, e, poses, second);
+      inverse = R(1.0) / SQRT(R(2.0) * m->out[0]);
+      chain_rule(m, e, second, x[0] * inverse * inverse * inverse,
+                 R(-3.0) * x[0] * inverse * inverse * inverse * inverse * inverse);
+      break;
+    }
+//@ end
+//@ if site_field
+    case SITE_FIELD: { /* -f.p */
+      real f[3];
+      int i, k;
+      rotate(poses[0].rotation, x, f);
+      site_first(m, e, poses);
+      for (i = 0; i < e->n; ++i) g[i] = -dot3(f, m->gap_by[i]);
+      if (second)
+        for (i = 0; i < e->n; ++i)
+          for (k = i; k < e->n; ++k) {
+            real both[3];
+            site_second(m, e, i, k, both);
+            h[i * e->n + k] = -dot3(f, both);
+            h[k * e->n + i] = h[i * e->n + k];
+          }
+      break;
+    }
+//@ end
+//@ if config_spring
+    case CONFIG_SPRING: /* k/2 (q - q0)^2 */
+      g[0] = x[0] * (q[local_q[e->local]] - x[1]);
+      h[0] = x[0];
+      break;
+//@ end
+//@ if spline_spring
+    case SPLINE_SPRING: { /* force spline(a q + b) */
+      real y[3];
+      spline_at(e->spline, x[0] * q[local_q[e->local]] + x[1], y);
+      g[0] = -y[0];
+      h[0] = -x[0] * y[1];
+      break;
+    }
+//@ end
+//@ if torsion
+    case TORSION_SPRING: torsion_spring(m, e, poses, second); break;
+//@ end
+//@ if tape_potential
+    case TAPE_POTENTIAL:
+      tape_arguments(m, e, q, 0);
+      run_tape(second ? e->tape_first : e->tape, m->argument, m->out);
+      break;
+//@ end
+    default: break;
+  }
+}
+//@ end
+//@ if wrench
+
+/* wrench about the reference point of components (force, torque) in the element's axes: 0 body, 1 mixed, 2 world */
+static void wrench_at(const element *e, const pose *poses, const real *parts, real *out) {
+  real point[3];
+  int i;
+  site_position(e->site_a, poses, point);
+  if (e->axes == 0) {
+    real force[3], torque[3];
+    rotate(&site_rotation[9 * e->site_a], parts, force);
+    rotate(&site_rotation[9 * e->site_a], parts + 3, torque);
+    rotate(poses[site_pose[e->site_a]].rotation, force, out + 3);
+    rotate(poses[site_pose[e->site_a]].rotation, torque, out);
+  } else {
+    rotate(poses[0].rotation, parts, out + 3);
+    rotate(poses[0].rotation, parts + 3, out);
+    if (e->axes == 2)
+      for (i = 0; i < 3; ++i) point[i] = poses[0].position[i];
+  }
+  add_cross3(point, out + 3, out);
+}
+
+/* Q_i = S_i.W and its derivatives (8.4, 8.6, 8.7) */
+static void wrench(mech *m, const element *e, const pose *poses, int second) {
+  const int n = e->n;
+  real *f = m->out, *fq = f + n, *fv = fq + n * n, *fu = fv + n * n;
+  real parts[6], w[6], free_torque[3] = {0, 0, 0};
+  int i, k, c;
+  for (c = 0; c < 6; ++c) {
+    const int column = wrench_column[e->columns + c];
+    parts[c] = column < 0 ? number[e->number + c] : @wrench_input@;
+  }
+  wrench_at(e, poses, parts, w);
+  for (i = 0; i < n; ++i) {
+    joint_twist(local_joint[e->local + i], &poses[local_joint[e->local + i] + 1], m->local_twist[i]);
+    f[i] = dot6(m->local_twist[i], w);
+  }
+  if (!second) return;
+  if (e->axes == 1) {
+    site_first(m, e, poses);
+    rotate(poses[0].rotation, parts + 3, free_torque);
+  }
+  for (i = 0; i < n; ++i)
+    for (k = 0; k < n; ++k) {
+      real x = 0, both[6];
+      if (e->axes == 0 && i < k) {
+        motion_cross(m->local_twist[i], m->local_twist[k], both);
+        x = dot6(both, w);
+      } else if (e->axes == 1) {
+        cross3(m->turn[i < k ? i : k], m->gap_by[i < k ? k : i], both);
+        x = dot3(w + 3, both);
+        if (k < i) {
+          cross3(m->turn[k], m->turn[i], both);
+          x += dot3(free_torque, both);
+        }
+      } else if (e->axes == 2 && k < i) {
+        motion_cross(m->local_twist[k], m->local_twist[i], both);
+        x = dot6(both, w);
+      }
+      fq[i * n + k] = x;
+      fv[i * n + k] = 0;
+    }
+  for (i = 0; i < n * e->inputs; ++i) fu[i] = 0;
+  for (c = 0; c < 6; ++c) {
+    const int column = wrench_column[e->columns + c];
+    if (column < 0) continue;
+    for (k = 0; k < 6; ++k) parts[k] = k == c ? R(1.0) : 0;
+    wrench_at(e, poses, parts, w);
+    for (i = 0; i < n; ++i) fu[i * e->inputs + column] += dot6(m->local_twist[i], w);
+  }
+}
+//@ end
+//@ if linear_damper
+
+/* F_i = -c x' x_i of a distance x */
+static void linear_damper(mech *m, const element *e, const pose *poses, int second) {
+  const int n = e->n;
+  const real c = number[e->number];
+  real *f = m->out, *fq = f + n, *fv = fq + n * n, *g = m->argument, *h = g + n, rate = 0;
+  int i, k;
+  half_square(m, e, poses, second);
+  {
+    const real inverse = R(1.0) / SQRT(R(2.0) * m->out[0]);
+    chain_rule(m, e, second, inverse, -inverse * inverse * inverse);
+  }
+  for (i = 0; i < n + (second ? n * n : 0); ++i) g[i] = m->out[1 + i]; /* room for the results */
+  for (i = 0; i < n; ++i) rate += g[i] * m->v[local_v[e->local + i]];
+  for (i = 0; i < n; ++i) f[i] = -c * rate * g[i];
+  if (!second) return;
+  for (k = 0; k < n; ++k) {
+    real along = 0;
+    for (i = 0; i < n; ++i) along += h[k * n + i] * m->v[local_v[e->local + i]];
+    for (i = 0; i < n; ++i) {
+      fq[i * n + k] = -c * (h[i * n + k] * rate + g[i] * along);
+      fv[i * n + k] = -c * g[i] * g[k];
+    }
+  }
+}
+//@ end
+//@ if forces
+
+/* F of an element (rows), and with `second` F_q, F_v (rows x n), F_u (rows x inputs), one after another in `out` */
+static void force(mech *m, const element *e, const real *q, const pose *poses, int second) {
+  (void)q;
+  (void)poses;
+  switch (e->kind) {
+//@ if wrench
+    case WRENCH: wrench(m, e, poses, second); break;
+//@ end
+//@ if linear_damper
+    case LINEAR_DAMPER: linear_damper(m, e, poses, second); break;
+//@ end
+//@ if tape_force
+    case TAPE_FORCE:
+      tape_arguments(m, e, q, 1);
+      run_tape(second ? e->tape_first : e->tape, m->argument, m->out);
+      break;
+//@ end
+    default: break;
+  }
+}
+//@ end
+//@ if nc
+
+/* h of a constraint with its derivatives; *size: the magnitude against which |h| is judged */
+static void constraint(mech *m, const element *e, const real *q, const pose *poses, int second, real *size) {
+//@ if numbers
+  const real *x = &number[e->number];
+  (void)x;
+//@ end
+  real *g = m->out + 1, *h = g + e->n;
+  (void)q;
+  (void)poses;
+  (void)second;
+  (void)h;
+  switch (e->kind) {
+//@ if distance
+    case DISTANCE: { /* |d|^2 - L^2 */
+      real length = x[0];
+      int i;
+      half_square(m, e, poses, second);
+      m->out[0] *= R(2.0);
+      for (i = 0; i < e->n + (second ? e->n * e->n : 0); ++i) g[i] *= R(2.0);
+      if (e->length >= 0) {
+        length = q[local_q[e->local + e->length]];
+        g[e->length] = R(-2.0) * length;
+        if (second) h[e->length * e->n + e->length] = R(-2.0);
+      }
+      *size = m->out[0] + length * length;
+      m->out[0] -= length * length;
+      break;
+    }
+//@ end
+//@ if direction
+    case DIRECTION: { /* n.d, n fixed in the joint of site c */
+      real axis[3], point[3];
+      int i, k;
+      rotate(poses[site_pose[e->site_c]].rotation, x, axis);
+      site_first(m, e, poses);
+      m->out[0] = dot3(axis, m->gap);
+      for (i = 0; i < e->n; ++i) {
+        real *by = m->axis_by[i];
+        by[0] = by[1] = by[2] = 0;
+        if (local_path[e->local + i] & 4) cross3(m->turn[i], axis, by);
+        g[i] = dot3(by, m->gap) + dot3(axis, m->gap_by[i]);
+      }
+      if (second)
+        for (i = 0; i < e->n; ++i)
+          for (k = i; k < e->n; ++k) {
+            real both[3], turned[3] = {0, 0, 0};
+            site_second(m, e, i, k, both);
+            if (ancestor[e->pair + i * e->n + k] && (local_path[e->local + k] & 4))
+              cross3(m->turn[i], m->axis_by[k], turned);
+            h[i * e->n + k] = dot3(turned, m->gap) + dot3(m->axis_by[i], m->gap_by[k]) +
+                                                dot3(m->axis_by[k], m->gap_by[i]) + dot3(axis, both);
+            h[k * e->n + i] = h[i * e->n + k];
+          }
+      *size = 0;
+      site_position(e->site_a, poses, point);
+      for (i = 0; i < 3; ++i) *size += FABS(point[i]) + FABS(point[i] - m->gap[i]);
+      break;
+    }
+//@ end
+//@ if linear_relation
+    case LINEAR_RELATION: { /* sum of c_i q_i - offset */
+      int i;
+      *size = FABS(x[0]);
+      m->out[0] = -x[0];
+      for (i = 0; i < e->n; ++i) {
+        g[i] = x[1 + i];
+        m->out[0] += g[i] * q[local_q[e->local + i]];
+        *size += FABS(g[i] * q[local_q[e->local + i]]);
+      }
+      if (second)
+        for (i = 0; i < e->n * e->n; ++i) h[i] = 0;
+      break;
+    }
+//@ end
+//@ if cam
+    case CAM: { /* follower - profile(driver) */
+      real y[3];
+      spline_at(e->spline, q[local_q[e->local]], y);
+      m->out[0] = q[local_q[e->local + 1]] - y[0];
+      g[0] = -y[1];
+      g[1] = R(1.0);
+      if (second) {
+        h[0] = -y[2];
+        h[1] = h[2] = h[3] = 0;
+      }
+      *size = FABS(y[0]) + FABS(q[local_q[e->local + 1]]);
+      break;
+    }
+//@ end
+//@ if tape_constraint
+    case TAPE_CONSTRAINT: {
+      int i;
+      tape_arguments(m, e, q, 0);
+      run_tape(second ? e->tape_first : e->tape, m->argument, m->out);
+      *size = R(1.0);
+      for (i = 0; i < e->n; ++i) *size += FABS(g[i] * q[local_q[e->local + i]]);
+      break;
+    }
+//@ end
+    default: break;
+  }
+}
+
+/* poses of the joints that constraints see */
+static void constraint_poses(mech *m, const real *q) {
+  int i;
+//@ if seen
+  m->end[0] = m->mid[0];
+  for (i = 0; i < @seen@; ++i) place_joint(seen_joint[i], q, m->end);
+//@ else
+  (void)m;
+  (void)q;
+  (void)i;
+//@ end
+}
+
+/* h and Dh at q; returns the largest |h| in units of its tolerance */
+static real constraint_rows(mech *m, const real *q, real *jacobian) {
+  real error = 0;
+  int c, i;
+  constraint_poses(m, q);
+  for (i = 0; i < NC * NV; ++i) jacobian[i] = 0;
+  for (c = 0; c < NC; ++c) {
+    const element *e = &constraints[c];
+    real size = 0;
+    constraint(m, e, q, @end@, 0, &size);
+    m->h[c] = m->out[0];
+    for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] += m->out[1 + i];
+    error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
+  }
+  return error;
+}
+//@ end
+
+/* ---- the step [9] ------------------------------------------------------------------------------------------------ */
+
+/* everything at the midpoint of q0 and y; r = p + D1Ld + F- - C0' lambda. Returns its size in units of the tolerance. */
+static real residual(mech *m, real dt) {
+  real scale = R(@tiny@), error = 0;
+  int i;
+  for (i = 0; i < NQ; ++i) {
+    m->q_mid[i] = m->q0[i] + ALPHA * (m->y[i] - m->q0[i]);
+    m->v[i] = (m->y[i] - m->q0[i]) / dt;
+  }
+  for (i = 0; i < NJ; ++i) place_joint(i, m->q_mid, m->mid);
+  gradient(m);
+//@ if potentials
+  for (i = 0; i < @potentials@; ++i) {
+    const element *e = &potentials[i];
+    int k;
+    potential(m, e, m->q_mid, m->mid, 0);
+    for (k = 0; k < e->n; ++k) m->lq[local_v[e->local + k]] -= m->out[1 + k];
+  }
+//@ end
+//@ if any_force
+  for (i = 0; i < ND; ++i) m->force[i] = @damping_force@;
+//@ end
+//@ if pushes
+  for (i = 0; i < @pushes@; ++i) m->force[push_v[i]] += m->u[push_u[i]];
+//@ end
+//@ if forces
+  for (i = 0; i < @forces@; ++i) {
+    const element *e = &forces[i];
+    int k;
+    force(m, e, m->q_mid, m->mid, 0);
+    for (k = 0; k < e->rows; ++k)
+      if (local_v[e->row + k] < ND) m->force[local_v[e->row + k]] += m->out[k];
+  }
+//@ end
+  for (i = 0; i < ND; ++i) {
+    const real pull = dt * (R(1.0) - ALPHA) * m->lq[i]@plus_push@;
+    m->r[i] = m->p[i] + pull - m->lv[i];
+    scale = larger(scale, FABS(m->p[i]) + FABS(m->lv[i]) + FABS(pull));
+  }
+//@ if nc
+  {
+    int c;
+    for (c = 0; c < NC; ++c)
+      for (i = 0; i < ND; ++i) {
+        const real t = m->c0[c * NV + i] * m->lam[c];
+        m->r[i] -= t;
+        scale = larger(scale, FABS(t));
+      }
+  }
+//@ end
+  for (i = 0; i < ND; ++i) error = larger(error, FABS(m->r[i]));
+  return error / (TOLERANCE * scale + m->floor);
+}
+
+//@ if any_force
+/* dt D_2F- into the Newton matrix@and_jacobians@ */
+static void force_jacobians(mech *m, real dt@all_argument@) {
+  const real share = dt * MINUS, a2 = dt * ALPHA;
+  int i;
+  (void)a2;
+//@ if linearize
+  const real a1 = dt * (R(1.0) - ALPHA);
+  (void)a1;
+  if (all) {
+    for (i = 0; i < ND * NV; ++i) m->fx[i] = m->fy[i] = 0;
+//@ if nu
+    for (i = 0; i < ND * NU; ++i) m->fu[i] = 0;
+//@ end
+  }
+//@ end
+//@ if damping
+  for (i = 0; i < ND; ++i) {
+//@ if linearize
+    if (all) {
+      m->fx[i * NV + i] = damping[i];
+      m->fy[i * NV + i] = -damping[i];
+    } else
+//@ end
+      m->e12[i * NV + i] -= share * damping[i];
+  }
+//@ end
+//@ if pushes
+//@ if linearize
+  if (all)
+    for (i = 0; i < @pushes@; ++i) m->fu[push_v[i] * NU + push_u[i]] += R(1.0);
+//@ end
+//@ end
+//@ if forces
+  for (i = 0; i < @forces@; ++i) {
+    const element *e = &forces[i];
+    const real *fq = m->out + e->rows, *fv = fq + e->rows * e->n;
+    int r, k;
+    force(m, e, m->q_mid, m->mid, 1);
+    for (r = 0; r < e->rows; ++r) {
+      const int row = local_v[e->row + r];
+      if (row >= ND) continue;
+      for (k = 0; k < e->n; ++k) {
+        const int column = local_v[e->local + k];
+        const real by_q = fq[r * e->n + k], by_v = fv[r * e->n + k];
+//@ if linearize
+        if (all) {
+          m->fx[row * NV + column] += a1 * by_q - by_v;
+          m->fy[row * NV + column] += a2 * by_q + by_v;
+        } else
+//@ end
+          m->e12[row * NV + column] += share * (a2 * by_q + by_v);
+      }
+//@ if linearize
+//@ if element_inputs
+      if (all)
+        for (k = 0; k < e->inputs; ++k)
+          m->fu[row * NU + element_input[e->input + k]] += fv[e->rows * e->n + r * e->inputs + k];
+//@ end
+//@ end
+    }
+  }
+//@ end
+//@ if linearize
+  (void)share;
+//@ end
+  (void)i;
+}
+//@ end
+
+//@ if potentials
+/* E_ij -= a_i a_j V_qq */
+static void potential_hessians(mech *m, real dt@all_argument@) {
+  const real a1 = dt * (R(1.0) - ALPHA), a2 = dt * ALPHA;
+  int i, r, k;
+  for (i = 0; i < @potentials@; ++i) {
+    const element *e = &potentials[i];
+    potential(m, e, m->q_mid, m->mid, 1);
+    for (r = 0; r < e->n; ++r)
+      for (k = 0; k < e->n; ++k) {
+        const int at = local_v[e->local + r] * NV + local_v[e->local + k];
+        const real x = m->out[1 + e->n + r * e->n + k];
+        m->e12[at] -= a1 * a2 * x;
+//@ if linearize
+        if (all) {
+          m->e11[at] -= a1 * a1 * x;
+          m->e22[at] -= a2 * a2 * x;
+        }
+//@ end
+      }
+  }
+}
+//@ end
+
+/* LU factors of the dynamic part of e12 in its place, from the leaves of the tree to its root: no fill-in (9.2).
+ * Returns 0 if a pivot is not usable. */
+static int factor(real *a) {
+  int k, i, j;
+  for (k = ND - 1; k >= 0; --k) {
+    const real pivot = a[k * NV + k];
+    real top = 0;
+    for (j = 0; j < ABOVE_COUNT(k); ++j) top = larger(top, FABS(a[k * NV + ABOVE(k, j)]));
+    if (!(FABS(pivot) > R(@least_pivot@) * top) || !(FABS(pivot) <= LARGEST) || pivot == 0) return 0;
+    for (i = 0; i < ABOVE_COUNT(k); ++i) {
+      real *row = a + ABOVE(k, i) * NV;
+      const real l = row[k] / pivot;
+      row[k] = l;
+      for (j = 0; j < ABOVE_COUNT(k); ++j) row[ABOVE(k, j)] -= l * a[k * NV + ABOVE(k, j)];
+    }
+  }
+  return 1;
+}
+
+/* N x = b with the factors, in the place of b: ND rows and `columns` columns of row length `stride` */
+static void solve(const real *a, real *b, int columns, int stride) {
+  int k, i, c;
+  for (k = ND - 1; k >= 0; --k)
+    for (i = 0; i < ABOVE_COUNT(k); ++i) {
+      const real l = a[ABOVE(k, i) * NV + k];
+      real *row = b + ABOVE(k, i) * stride;
+      for (c = 0; c < columns; ++c) row[c] -= l * b[k * stride + c];
+    }
+  for (k = 0; k < ND; ++k) {
+    const real inverse = R(1.0) / a[k * NV + k];
+    real *row = b + k * stride;
+    for (i = 0; i < ABOVE_COUNT(k); ++i) {
+      const real l = a[k * NV + ABOVE(k, i)];
+      for (c = 0; c < columns; ++c) row[c] -= l * b[ABOVE(k, i) * stride + c];
+    }
+    for (c = 0; c < columns; ++c) row[c] *= inverse;
+  }
+}
+
+//@ if nc
+/* factors of C1 X (by the first `variables`) with full pivoting; constraints that follow from others are left out (rank < NC) */
+static int schur_factor(mech *m, int variables) {
+  real *s = m->schur, largest = 0;
+  int c, i, k, rank;
+  for (c = 0; c < NC; ++c) {
+    const element *e = &constraints[c];
+    for (k = 0; k < NC; ++k) s[c * NC + k] = 0;
+    for (i = 0; i < e->n; ++i) {
+      const int v = local_v[e->local + i];
+      if (v >= variables) continue;
+      for (k = 0; k < NC; ++k) s[c * NC + k] += m->c1[c * NV + v] * m->x[v * NC + k];
+    }
+    m->row[c] = m->column[c] = c;
+  }
+  for (rank = 0; rank < NC; ++rank) {
+    int best_row = rank, best_column = rank, swap;
+    real best = -1;
+    for (i = rank; i < NC; ++i)
+      for (k = rank; k < NC; ++k) {
+        const real size = FABS(s[m->row[i] * NC + m->column[k]]);
+        if (!(size <= best)) {
+          best = size;
+          best_row = i;
+          best_column = k;
+        }
+      }
+    if (!(best <= LARGEST)) return 0;
+    if (rank == 0) largest = best;
+    if (!(best > R(@rank_tolerance@) * largest)) break;
+    swap = m->row[rank];
+    m->row[rank] = m->row[best_row];
+    m->row[best_row] = swap;
+    swap = m->column[rank];
+    m->column[rank] = m->column[best_column];
+    m->column[best_column] = swap;
+    for (i = rank + 1; i < NC; ++i) {
+      real *row = s + m->row[i] * NC;
+      const real *top = s + m->row[rank] * NC;
+      const real l = row[m->column[rank]] / top[m->column[rank]];
+      row[m->column[rank]] = l;
+      for (k = rank + 1; k < NC; ++k) row[m->column[k]] -= l * top[m->column[k]];
+    }
+  }
+  m->rank = rank;
+  return 1;
+}
+
+/* S x = b, in the place of b */
+static void schur_solve(mech *m, real *b) {
+  const real *s = m->schur;
+  real *x = m->schur_x;
+  int i, k;
+  for (i = 0; i < m->rank; ++i) {
+    real t = b[m->row[i]];
+    for (k = 0; k < i; ++k) t -= s[m->row[i] * NC + m->column[k]] * x[k];
+    x[i] = t;
+  }
+  for (i = m->rank - 1; i >= 0; --i) {
+    real t = x[i];
+    for (k = i + 1; k < m->rank; ++k) t -= s[m->row[i] * NC + m->column[k]] * x[k];
+    x[i] = t / s[m->row[i] * NC + m->column[i]];
+  }
+  for (i = 0; i < NC; ++i) b[m->column[i]] = i < m->rank ? x[i] : 0;
+}
+
+//@ end
+/* Newton matrix at the midpoint, factored@and_schur@; 0 if it is singular */
+static int newton_matrix(mech *m, real dt) {
+  int i;
+  real top = 0;
+  second_derivatives(m, dt@all_zero@);
+//@ if potentials
+  potential_hessians(m, dt@all_zero@);
+//@ end
+//@ if any_force
+  force_jacobians(m, dt@all_zero@);
+//@ end
+  /* below N/dt times the rounding of q the residual cannot fall [15.3] */
+  for (i = 0; i < ND; ++i) top = larger(top, FABS(m->e12[i * NV + i]) * (FABS(m->q0[i]) + FABS(m->y[i])));
+  m->floor = top * EPSILON / FABS(dt);
+  if (!factor(m->e12)) return 0;
+//@ if nc
+  {
+    int c;
+    for (i = 0; i < ND; ++i)
+      for (c = 0; c < NC; ++c) m->x[i * NC + c] = m->c0[c * NV + i];
+    solve(m->e12, m->x, NC, NC);
+  }
+//@ end
+  return 1;
+}
+
+/* Newton step: N dy = dt (C0' dl - r), C1 dy = -h (9.1); adds it to y and lambda. Returns how far y has moved, relative
+ * to its size, or -1 if the matrix of the constraints is not finite. */
+static real newton_step(mech *m, real dt) {
+  real moved = 0;
+  int i;
+  for (i = 0; i < ND; ++i) m->dy[i] = m->r[i];
+  solve(m->e12, m->dy, 1, 1);
+//@ if nc
+  {
+    int c;
+    if (!schur_factor(m, ND)) return R(-1.0);
+    for (c = 0; c < NC; ++c) {
+      real t = -m->h[c] / dt;
+      for (i = 0; i < ND; ++i) t += m->c1[c * NV + i] * m->dy[i];
+      m->dlam[c] = t;
+    }
+    schur_solve(m, m->dlam);
+    for (i = 0; i < ND; ++i)
+      for (c = 0; c < NC; ++c) m->dy[i] -= m->x[i * NC + c] * m->dlam[c];
+    for (c = 0; c < NC; ++c) m->lam[c] += m->dlam[c];
+  }
+//@ end
+  for (i = 0; i < ND; ++i) {
+    const real dy = -dt * m->dy[i];
+    moved = larger(moved, FABS(dy) / (R(1e-3) + FABS(m->y[i]) + FABS(m->q0[i])));
+    m->y[i] += dy;
+  }
+  return moved;
+}
+
+/* Newton's method from the guess in y, lam; at most @N@_MAX_ITERATIONS steps */
+static int newton(mech *m, real dt) {
+  real before = LARGEST;
+  int fresh = 0, last = 0, it;
+  m->floor = 0;
+  for (it = 0;; ++it) {
+    real error = residual(m, dt), moved;
+    int reuse;
+//@ if nc
+    error = larger(error, constraint_rows(m, m->y, m->c1));
+//@ end
+    m->iterations += 1;
+    m->error = error;
+    if (!(error <= LARGEST)) return @N@_NOT_FINITE;
+    if (error <= R(1.0) || last || (error <= SLACK && !(error < R(0.5) * before))) return @N@_OK;
+    if (it >= @N@_MAX_ITERATIONS) return @N@_NOT_CONVERGED;
+    /* factors are used again when the observed rate says that this iteration will be the last */
+    reuse = fresh && error < before && R(4.0) * error * (error / before) <= R(1.0);
+    if (!reuse && !newton_matrix(m, dt)) return @N@_SINGULAR;
+    fresh = 1;
+    moved = newton_step(m, dt);
+    if (moved < 0) return @N@_SINGULAR;
+    last = moved <= EPSILON;
+    before = error;
+  }
+}
+
+/* one midpoint step from q0, p to y; p becomes p_k+1 */
+static int midpoint_step(mech *m, real dt) {
+  int i, status;
+  place_world(m->q0, &m->mid[0]);
+//@ if nc
+  (void)constraint_rows(m, m->q0, m->c0);
+//@ end
+  status = newton(m, dt);
+  if (status != @N@_OK) return status;
+//@ if hinges
+  for (i = 0; i < @hinges@; ++i) /* the equations have more roots, a turn apart [15.6] */
+    if (!(FABS(m->y[hinge_q[i]] - m->q0[hinge_q[i]]) <= R(3.14159265358979))) return @N@_TURNED_FAR;
+//@ end
+  /* what is left of the residual goes into p: then p changes by the sum of the impulses to rounding */
+  for (i = 0; i < ND; ++i) {
+    m->p[i] = dt * ALPHA * m->lq[i] + m->lv[i]@plus_push_after@ + m->r[i];
+    if (!(FABS(m->p[i]) <= LARGEST) || !(FABS(m->y[i]) <= LARGEST)) return @N@_NOT_FINITE;
+  }
+  return @N@_OK;
+}
+
+void @n@_start(@n@ *m, const @n@_real *q, const @n@_real *p) {
+  int i;
+  for (i = 0; i < NQ; ++i) m->q[i] = m->q0[i] = m->y[i] = q[i];
+  for (i = 0; i < ND; ++i) {
+    m->p[i] = p[i];
+    m->guess[i] = 0;
+  }
+//@ if nk
+  for (i = 0; i < NK; ++i) m->rate[i] = 0;
+//@ end
+//@ if nc
+  for (i = 0; i < NC; ++i) m->lam[i] = 0;
+//@ end
+  m->dt = 0;
+  m->error = 0;
+  m->iterations = 0;
+}
+
+int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
+  int i, status;
+  real kept[ND];
+//@ if nc
+  real kept_lam[NC];
+//@ end
+  m->iterations = 0;
+  if (!(dt > 0) || !(dt <= LARGEST)) return @N@_BAD_STEP;
+  for (i = 0; i < NQ; ++i) m->q0[i] = m->q[i];
+  for (i = 0; i < ND; ++i) {
+    kept[i] = m->p[i];
+    m->y[i] = m->q[i] + (m->dt > 0 ? m->guess[i] * (dt / m->dt) : 0); /* as the step before */
+  }
+//@ if nk
+  for (i = 0; i < NK; ++i) m->y[ND + i] = rho[i];
+//@ end
+//@ if nu
+  for (i = 0; i < NU; ++i) m->u[i] = u[i];
+//@ end
+//@ if nc
+  for (i = 0; i < NC; ++i) kept_lam[i] = m->lam[i];
+//@ end
+  status = midpoint_step(m, dt);
+  if (status != @N@_OK) { /* once more, from rest */
+    for (i = 0; i < ND; ++i) {
+      m->p[i] = kept[i];
+      m->y[i] = m->q0[i];
+    }
+//@ if nc
+    for (i = 0; i < NC; ++i) m->lam[i] = 0;
+//@ end
+    status = midpoint_step(m, dt);
+  }
+  if (status != @N@_OK) { /* the state stays as it was */
+    for (i = 0; i < ND; ++i) m->p[i] = kept[i];
+//@ if nc
+    for (i = 0; i < NC; ++i) m->lam[i] = kept_lam[i];
+//@ end
+    return status;
+  }
+  for (i = 0; i < NQ; ++i) m->q[i] = m->y[i];
+  for (i = 0; i < ND; ++i) m->guess[i] = m->y[i] - m->q0[i];
+//@ if nk
+  for (i = 0; i < NK; ++i) m->rate[i] = (m->y[ND + i] - m->q0[ND + i]) / dt;
+//@ end
+  m->dt = dt;
+  return @N@_OK;
+}
+//@ if linearize
+
+/* ---- exact A and B of the step that was made last [11] ----------------------------------------------------------- */
+
+int @n@_linearize(@n@ *m) {
+  const real dt = m->dt;
+  int i, j, k;
+  if (!(dt > 0)) return @N@_BAD_STEP;
+  /* m still holds the midpoint, C0, C1 and lambda of that step */
+  second_derivatives(m, dt, 1);
+//@ if potentials
+  potential_hessians(m, dt, 1);
+//@ end
+//@ if any_force
+  force_jacobians(m, dt, 1);
+//@ end
+  for (i = 0; i < NX * NX; ++i) m->a[i] = 0;
+//@ if nw
+  for (i = 0; i < NX * NW; ++i) m->b[i] = 0;
+//@ end
+  /* E21 is the transpose of E12; forces act on F- with E11, E12 and on F+ with E21, E22 */
+  for (i = 0; i < NV * NV; ++i) m->e21[i] = m->e12[(i % NV) * NV + i / NV];
+//@ if any_force
+  for (i = 0; i < ND * NV; ++i) {
+    m->e11[i] += dt * MINUS * m->fx[i];
+    m->e12[i] += dt * MINUS * m->fy[i];
+    m->e21[i] += dt * PLUS * m->fx[i];
+    m->e22[i] += dt * PLUS * m->fy[i];
+  }
+//@ end
+//@ if nc
+  /* - dt sum of lambda_c D2h_c(q_k) */
+  constraint_poses(m, m->q0);
+  for (k = 0; k < NC; ++k) {
+    const element *e = &constraints[k];
+    real size;
+    constraint(m, e, m->q0, @end@, 1, &size);
+    for (i = 0; i < e->n; ++i)
+      for (j = 0; j < e->n; ++j)
+        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] -=
+            dt * m->lam[k] * m->out[1 + e->n + i * e->n + j];
+  }
+//@ end
+  /* Z = -N^-1 R1 for the columns of q_k, p_k (-dt), u and rho */
+  for (i = 0; i < ND; ++i) {
+    for (k = 0; k < NV; ++k) m->a[i * NX + k] = -m->e11[i * NV + k];
+    m->a[i * NX + NV + i] = -dt;
+//@ if nu
+    for (k = 0; k < NU; ++k) m->b[i * NW + k] = -dt * dt * MINUS * m->fu[i * NU + k];
+//@ end
+//@ if nk
+    for (k = 0; k < NK; ++k) m->b[i * NW + NU + k] = -m->e12[i * NV + ND + k];
+//@ end
+  }
+  if (!factor(m->e12)) return @N@_SINGULAR;
+  solve(m->e12, m->a, NV + ND, NX);
+//@ if nw
+  solve(m->e12, m->b, NW, NW);
+//@ end
+//@ if nc
+  /* multipliers: (C1 X) L = -(C1 Z + R2)/dt,  Y = Z + dt X L */
+  for (i = 0; i < ND; ++i)
+    for (k = 0; k < NC; ++k) m->x[i * NC + k] = m->c0[k * NV + i];
+  solve(m->e12, m->x, NC, NC);
+  if (!schur_factor(m, ND)) return @N@_SINGULAR;
+  for (j = 0; j < NV + ND + NW; ++j) {
+    real *z = @columns_of_z@;
+    const int stride = @stride_of_z@;
+    for (k = 0; k < NC; ++k) {
+      real t = @row_of_rho@;
+      for (i = 0; i < ND; ++i) t += m->c1[k * NV + i] * z[i * stride];
+      m->dlam[k] = -t;
+    }
+    schur_solve(m, m->dlam);
+    for (i = 0; i < ND; ++i)
+      for (k = 0; k < NC; ++k) z[i * stride] += m->x[i * NC + k] * m->dlam[k];
+  }
+//@ end
+  /* dt P = E22 dq_k+1/dw + E21 (columns of q_k) + dt D_uF+ (11.2) */
+  for (i = 0; i < ND; ++i) {
+    real *row = m->a + (NV + i) * NX;
+    for (j = 0; j < NV + ND; ++j) {
+      real t = j < NV ? m->e21[i * NV + j] : 0;
+      for (k = 0; k < ND; ++k) t += m->e22[i * NV + k] * m->a[k * NX + j];
+      row[j] = t / dt;
+    }
+//@ if nw
+    for (j = 0; j < NW; ++j) {
+      real t = @momentum_by_rho@;
+      for (k = 0; k < ND; ++k) t += m->e22[i * NV + k] * m->b[k * NW + j];
+      m->b[(NV + i) * NW + j] = t / dt@momentum_by_u@;
+    }
+//@ end
+  }
+//@ if nk
+  /* rho_k+1 and its rate (rho_k+1 - rho_k)/dt are inputs */
+  for (k = 0; k < NK; ++k) {
+    m->b[(ND + k) * NW + NU + k] = R(1.0);
+    m->b[(NV + ND + k) * NW + NU + k] = R(1.0) / dt;
+    m->a[(NV + ND + k) * NX + ND + k] = R(-1.0) / dt;
+  }
+//@ end
+  for (i = 0; i < NX * NX; ++i)
+    if (!(FABS(m->a[i]) <= LARGEST)) return @N@_NOT_FINITE;
+  return @N@_OK;
+}
+//@ end
+//@ if along
+
+/* ---- along the constraints: what a filter and a regulator need ---------------------------------------------------- */
+
+/* h, C1 = Dh at q, and the factors of C1 C1' by the first `variables` of it */
+static int constraint_gram(mech *m, int variables) {
+  int i, c;
+  place_world(m->q, &m->mid[0]);
+  (void)constraint_rows(m, m->q, m->c1);
+  for (i = 0; i < NV; ++i)
+    for (c = 0; c < NC; ++c) m->x[i * NC + c] = m->c1[c * NV + i];
+  return schur_factor(m, variables);
+}
+
+/* M v + C' nu = p with C v + C_k v_k = 0: nu into m->gauge, p - C' nu into m->own */
+int @n@_own_momentum(@n@ *m) {
+  int i, c;
+  place_world(m->q, &m->mid[0]);
+  for (i = 0; i < NJ; ++i) place_joint(i, m->q, m->mid);
+  for (i = 0; i < NV; ++i) m->v[i] = 0;
+//@ if nk
+  for (i = 0; i < NK; ++i) m->v[ND + i] = m->rate[i];
+//@ end
+  gradient(m);
+  second_derivatives(m, 0@all_zero@); /* e12 = -M */
+  (void)constraint_rows(m, m->q, m->c1);
+  if (!factor(m->e12)) return @N@_SINGULAR;
+  for (i = 0; i < ND; ++i) {
+    m->dy[i] = m->p[i] - m->lv[i];
+    for (c = 0; c < NC; ++c) m->x[i * NC + c] = m->c1[c * NV + i];
+  }
+  solve(m->e12, m->dy, 1, 1);
+  solve(m->e12, m->x, NC, NC);
+  if (!schur_factor(m, ND)) return @N@_SINGULAR;
+  for (c = 0; c < NC; ++c) {
+    real t = 0;
+    for (i = 0; i < ND; ++i) t += m->c1[c * NV + i] * m->dy[i];
+//@ if nk
+    for (i = 0; i < NK; ++i) t -= m->c1[c * NV + ND + i] * m->rate[i];
+//@ end
+    m->gauge[c] = t;
+  }
+  schur_solve(m, m->gauge);
+  for (i = 0; i < ND; ++i) {
+    m->own[i] = m->p[i];
+    for (c = 0; c < NC; ++c) m->own[i] -= m->c1[c * NV + i] * m->gauge[c];
+    if (!(FABS(m->own[i]) <= LARGEST)) return @N@_NOT_FINITE;
+  }
+  return @N@_OK;
+}
+
+//@ end
+//@ if tied
+int @n@_settle(@n@ *m) {
+  real scale = 0;
+  int it, i, c;
+  for (it = 0;; ++it) {
+    real worst = 0;
+    if (!constraint_gram(m, ND)) return @N@_SINGULAR;
+    if (it == 0) {
+      for (i = 0; i < NC * NV; ++i) scale = larger(scale, FABS(m->c1[i]));
+      scale += R(1.0);
+    }
+    for (c = 0; c < NC; ++c) {
+      worst = larger(worst, FABS(m->h[c]));
+      m->dlam[c] = m->h[c];
+    }
+    if (!(worst <= LARGEST)) return @N@_NOT_FINITE;
+    if (worst <= R(@settle_tolerance@) * scale) break;
+    if (it >= @N@_MAX_ITERATIONS) return @N@_NOT_CONVERGED;
+    schur_solve(m, m->dlam);
+    for (i = 0; i < ND; ++i)
+      for (c = 0; c < NC; ++c) m->q[i] -= m->c1[c * NV + i] * m->dlam[c];
+  }
+  it = @n@_own_momentum(m);
+  if (it != @N@_OK) return it;
+  for (i = 0; i < ND; ++i) m->p[i] = m->own[i];
+  return @N@_OK;
+}
+
+/* v (first `to` entries, `stride` apart) -= C'(C C')^-1 D w with the first `from` entries of w; after constraint_gram */
+static void take_out(mech *m, real *v, const real *w, int stride, int to, int from) {
+  int i, c;
+  for (c = 0; c < NC; ++c) {
+    real t = 0;
+    for (i = 0; i < from; ++i) t += m->c1[c * NV + i] * w[i * stride];
+    m->dlam[c] = t;
+  }
+  schur_solve(m, m->dlam);
+  for (i = 0; i < to; ++i)
+    for (c = 0; c < NC; ++c) v[i * stride] -= m->c1[c * NV + i] * m->dlam[c];
+}
+
+void @n@_along(@n@ *m, @n@_real *covariance) {
+  int i, side;
+  if (!constraint_gram(m, ND)) return;
+  for (side = 0; side < 2; ++side)
+    for (i = 0; i < NX; ++i) {
+      real *v = side ? covariance + i * NX : covariance + i;
+      const int stride = side ? 1 : NX;
+      take_out(m, v, v, stride, ND, NV);
+      take_out(m, v + NV * stride, v + NV * stride, stride, ND, ND);
+    }
+  for (i = 0; i < NX * NX; ++i) /* symmetric to the last bit */
+    if (i / NX > i % NX) covariance[i] = covariance[(i % NX) * NX + i / NX];
+}
+
+int @n@_tangent(@n@ *m) {
+  int i, j, k, status = @n@_own_momentum(m);
+  if (status != @N@_OK) return status;
+  /* e11 = nu . D2h: how the gauge turns when q moves */
+  for (i = 0; i < NV * NV; ++i) m->e11[i] = 0;
+  for (k = 0; k < NC; ++k) {
+    const element *e = &constraints[k];
+    real size;
+    constraint(m, e, m->q, @end@, 1, &size);
+    for (i = 0; i < e->n; ++i)
+      for (j = 0; j < e->n; ++j)
+        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] += m->gauge[k] * m->out[1 + e->n + i * e->n + j];
+  }
+  for (i = 0; i < ND; ++i)
+    for (j = 0; j < NX; ++j)
+      for (k = 0; k < NV; ++k) m->a[(NV + i) * NX + j] -= m->e11[i * NV + k] * m->a[k * NX + j];
+  if (!constraint_gram(m, ND)) return @N@_SINGULAR;
+  for (j = 0; j < NX; ++j) take_out(m, m->a + NV * NX + j, m->a + NV * NX + j, NX, ND, ND);
+  if (!constraint_gram(m, NV)) return @N@_SINGULAR;
+  for (j = 0; j < NX; ++j) take_out(m, m->a + j, m->a + j, NX, NV, NV);
+  for (i = 0; i < ND; ++i) m->p[i] = m->own[i];
+  return @N@_OK;
+}
+//@ end

@@ -1,0 +1,139 @@
+"""A filter and a regulator as constant tables of C for `c/control.c`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+import numpy as np
+
+from ..arrays import Array, number
+from ..control import Feedback
+from ..estimate import ExtendedKalmanFilter
+from ..estimate.filter import gate_threshold
+from ..integrate import MidpointVI
+from ..integrate.reachable import along
+from ..system import System
+from .tables import ExportError, Facts, Writer
+
+Limits = Mapping[str, tuple[float | None, float | None]]
+
+
+def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Writer) -> tuple[str, Facts]:
+    """Tables of a filter: sensors as rows of C, noise, gate."""
+    if ekf is None:
+        return "", {}
+    own = ekf.system.one_step if isinstance(ekf.system, System) else ekf.system
+    if not isinstance(own, MidpointVI) or own.model is not vi.model or own.scheme != vi.scheme:
+        raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
+    sensor = ekf.measurement
+    if sensor.matrix is None:
+        names = ", ".join(sensor.names)
+        raise ExportError(f"sensor {names}: only linear sensors (da.measure) are exported", culprit=names)
+    Q = np.asarray(ekf.Q)
+    if Q.ndim != 2:
+        raise ExportError("the process noise Q changes from step to step: give one matrix", culprit="Q")
+    C, R, nz = np.asarray(sensor.matrix), np.asarray(ekf.R), sensor.size
+    places = [np.flatnonzero(row) for row in C]
+    first = np.cumsum([0, *(len(p) for p in places)])
+    diagonal = not np.any(Q - np.diag(np.diag(Q))) and not ekf.tied
+    parts = [
+        f"/* z = C x: {', '.join(sensor.names)}; row i has entries sensor_first[i] to sensor_first[i + 1] */\n",
+        write.integers("sensor_first", first.tolist()),
+        write.integers("sensor_state", [int(i) for p in places for i in p]),
+        write.reals("sensor_value", [float(C[i, k]) for i, p in enumerate(places) for k in p]),
+        write.reals("sensor_noise", R.ravel(), "covariance R of the measurement"),
+        write.reals("process_noise", np.diag(Q) if diagonal else Q.ravel(), f"covariance Q of a step of {vi.dt:g} s"),
+    ]
+    if sensor.angles:
+        parts.append(write.integers("sensor_angle", [int(i in sensor.angles) for i in range(nz)]))
+    if ekf.gate is not None:
+        limits = [0.0, *(gate_threshold(ekf.gate, k) for k in range(1, nz + 1))]
+        parts.append(write.reals("gate", limits, "largest squared length of an innovation of so many entries"))
+    return "".join(parts), {
+        "ekf": True,
+        "tied": bool(ekf.tied),
+        "gate": ekf.gate is not None,
+        "angles": len(sensor.angles),
+        "nz": nz,
+        "z_names": sensor.names,
+        "noise_entry": "(i / NX == i % NX ? process_noise[i / NX] : 0)" if diagonal else "process_noise[i]",
+    }
+
+
+def gain_tables(
+    law: Feedback | None, limits: Limits | None, every: int, vi: MidpointVI, write: Writer
+) -> tuple[str, Facts]:
+    """Tables of a regulator: one row, or one per `every` steps along a motion, interpolated between."""
+    if law is None:
+        if limits is not None:
+            raise ValueError("limits are those of gains: give gains= too")
+        return "", {}
+    if law.K.shape[1:] != (vi.nu, vi.ndx):
+        raise ExportError(f"the gains are of shape {law.K.shape[1:]}, not {(vi.nu, vi.ndx)}", culprit="gains")
+    gauged = is_gauged(law, vi)
+    moving = law.steps > 1
+    if moving and not np.allclose(np.diff(law.t), vi.dt, rtol=1e-6, atol=0):
+        raise ExportError(f"the steps of the regulator are not of {vi.dt:g} s", culprit="gains")
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise ValueError(f"every must be a positive whole number, not {every!r}")
+    pick = list(range(0, law.steps, every))
+    if pick[-1] != law.steps - 1:
+        pick.append(law.steps - 1)
+    if every > 1 and (law.steps - 1) % every:
+        raise ValueError(f"every={every} does not divide the {law.steps - 1} steps between the first and the last gain")
+    X, U, K = law.X[pick], law.U[pick], law.K[pick]
+    note = f"one row per {every * vi.dt:g} s" if moving else ""
+    parts = [
+        write.reals("reference_x", X.ravel(), f"u = U - K (x - X): the reference{', ' + note if note else ''}"),
+        write.reals("reference_u", U.ravel()),
+        write.reals("gain", K.ravel()),
+    ]
+    if gauged:
+        parts.append(write.reals("gauge", along(vi.model, X)[2].ravel(), "part of the momenta that no step feels"))
+    bounds = input_limits(limits, vi)
+    if bounds is not None:
+        most = 1e290 if write.real == "double" else 1e30
+        least, top = (np.clip(side, -most, most) for side in bounds)
+        parts += [write.reals("input_least", least, "limits of the inputs"), write.reals("input_most", top)]
+
+    def entry(table: str, width: str, i: str) -> str:
+        return f"between({table}, row, next, {width}, {i}, share)" if moving else f"{table}[{i}]"
+
+    return "".join(parts), {
+        "gains": True,
+        "moving_gains": moving,
+        "gauged": gauged,
+        "gain_every": every,
+        "gain_rows": len(pick),
+        "limits": bounds is not None,
+        "reference_entry": entry("reference_x", "NX", "i"),
+        "input_entry": entry("reference_u", "NW", "i"),
+        "gain_entry": entry("gain", "NW * NX", "i * NX + j"),
+        "gauge_entry": entry("gauge", "NC", "j"),
+        "place_slack": "1e-6" if write.real == "double" else "1e-3",
+    }
+
+
+def is_gauged(law: Feedback, vi: MidpointVI) -> bool:
+    """Whether a law compares momenta without what no step feels (where there are constraints)."""
+    word = getattr(law.difference, "__name__", "")
+    if word not in ("subtract", "difference", "free_difference"):
+        raise ExportError("the regulator compares states by a function of its own", culprit="gains")
+    return word == "free_difference" and vi.model.nc > 0
+
+
+def input_limits(limits: Limits | None, vi: MidpointVI) -> tuple[Array, Array] | None:
+    """Least and largest inputs (nu,), infinite where nothing is said."""
+    if limits is None:
+        return None
+    least, most = np.full(vi.nu, -inf), np.full(vi.nu, inf)
+    for name, (low, high) in limits.items():
+        if name not in vi.u_names:
+            raise ValueError(f"limits: no input is called {name!r}; there are {', '.join(vi.u_names)}")
+        i = vi.u_names.index(name)
+        least[i] = -inf if low is None else number(low, f"limit of {name}")
+        most[i] = inf if high is None else number(high, f"limit of {name}")
+        if not least[i] <= most[i]:
+            raise ValueError(f"limits of {name}: {low} is above {high}")
+    return least, most

@@ -1,0 +1,342 @@
+"""A model as constant tables of C: what the kernels of `c/step.c` loop over, and which parts of them it needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import ModelError
+from ..model import Model
+from ..model.compile import compile_model
+from ..model.elements import Element
+from ..model.table import Row, Table
+from ..model.tree import Tree
+from .tapes import tape_functions
+
+Facts = dict[str, Any]
+
+# kinds of rows that the C kernels know, by family: the words of their conditions in the templates
+KNOWN = {
+    "potentials": {
+        "LinearSpring": "linear_spring",
+        "PointGravity": "point_gravity",
+        "SiteField": "site_field",
+        "ConfigSpring": "config_spring",
+        "SplineSpring": "spline_spring",
+        "TorsionSpring": "torsion",
+        "TapePotential": "tape_potential",
+    },
+    "forces": {"LinearDamper": "linear_damper", "Wrench": "wrench", "TapeForce": "tape_force"},
+    "constraints": {
+        "Distance": "distance",
+        "Direction": "direction",
+        "LinearRelation": "linear_relation",
+        "Cam": "cam",
+        "TapeConstraint": "tape_constraint",
+    },
+}
+ON_SITES = {"LinearSpring", "PointGravity", "SiteField", "LinearDamper", "Wrench", "Distance", "Direction"}
+SQUARES = {"LinearSpring", "PointGravity", "LinearDamper", "Distance"}  # functions of half a squared distance
+
+
+class ExportError(ModelError):
+    """Something of a model or of a design cannot be written as C; `culprit` names it."""
+
+
+class Writer:
+    """Numbers and tables as C text, of one precision."""
+
+    def __init__(self, real: str) -> None:
+        self.real = real
+        self.largest = 1e30 if real == "float" else 1e290
+
+    def number(self, x: float, what: str = "a number") -> str:
+        """One number, such that C reads the same one (or the nearest of single precision)."""
+        x = float(x)
+        if not abs(x) <= self.largest:
+            raise ExportError(f"{what} is {x:g}, too large for {self.real}", culprit=what)
+        text = repr(float(x)) if self.real == "double" else format(float(np.float32(x)), ".9g")
+        if not any(mark in text for mark in ".en"):
+            text += ".0"
+        return text + ("f" if self.real == "float" else "")
+
+    def numbers(self, values: Iterable[float], what: str = "a number") -> str:
+        """A list in braces."""
+        return "{" + ", ".join(self.number(x, what) for x in values) + "}"
+
+    def reals(self, name: str, rows: ArrayLike, note: str = "") -> str:
+        """A table of reals, one or two dimensions."""
+        array = np.asarray(rows, dtype=float)
+        sizes = "".join(f"[{n}]" for n in array.shape)
+        inside = [self.numbers(r, name) for r in array] if array.ndim == 2 else [self.number(x, name) for x in array]
+        return _table("real", name, sizes, inside, note)
+
+    @staticmethod
+    def integers(name: str, values: Sequence[int], note: str = "") -> str:
+        """A table of whole numbers, in the smallest type that holds them."""
+        least, most = min(values, default=0), max(values, default=0)
+        kind = "signed char" if least >= -128 and most < 128 else "short"
+        if not -32768 <= least <= most < 32768:
+            raise ExportError(f"the table {name} needs numbers up to {most}: the model is too large", culprit=name)
+        return _table(kind, name, f"[{max(1, len(values))}]", [str(int(i)) for i in values] or ["0"], note)
+
+
+def _table(kind: str, name: str, sizes: str, inside: list[str], note: str) -> str:
+    lines, line = [], ""
+    for i, text in enumerate(inside):
+        piece = text + ("," if i + 1 < len(inside) else "")
+        if line and len(line) + len(piece) > 112:
+            lines.append(line)
+            line = ""
+        line = f"{line} {piece}" if line else piece
+    lines.append(line)
+    head = f"static const {kind} {name}{sizes} = "
+    short = len(lines) == 1 and len(head) + len(lines[0]) < 114
+    body = f"{{{lines[0]}}}" if short else "{\n" + "\n".join("    " + x for x in lines) + "}"
+    return (f"/* {note} */\n" if note else "") + f"{head}{body};\n"
+
+
+def model_tables(model: Model, write: Writer) -> tuple[str, Facts]:
+    """The tables of a model as C text, and the facts that the templates ask for."""
+    if not model.configuration.flat:
+        name = model.configuration.places[0].name
+        raise ExportError(f"ball '{name}': ball joints are not exported yet; use spherical_euler", culprit=name)
+    plain = compile_model(model)
+    tree = Tree(model)
+    table = Table(tree)
+    rows: dict[str, list[tuple[Element, Row]]] = {family: [] for family in KNOWN}
+    for e in model.elements:
+        if e.FAMILY not in KNOWN:
+            raise ExportError(f"{e.label}: elements of the family '{e.FAMILY}' are not exported", culprit=e.label)
+        for row in e.compile(table):
+            if row["kind"] not in KNOWN[e.FAMILY]:
+                raise ExportError(f"{e.label}: {row['kind']} is not exported", culprit=e.label)
+            rows[e.FAMILY].append((e, row))
+    if tree.nm == 0:
+        raise ExportError("the model has no mass that moves", culprit=model.name)
+    text, facts = _joint_tables(model, plain, write)
+    more, found = _element_tables(model, plain, table, rows, write)
+    return text + more, facts | found
+
+
+def _joint_tables(model: Model, plain: Facts, write: Writer) -> tuple[str, Facts]:
+    joints, nodes = plain["joints"], plain["nodes"]
+    turned = [j for j in joints if j["turned"]]
+    pitch = any(j["pitch"] for j in joints)
+    names = {v: n for n, v in model.configuration.velocity_index.items()}
+    comment = ", ".join(f"{i} {names[j['v']]}" for i, j in enumerate(joints))
+    parts = [
+        f"/* joints, each after its parent: {_wrapped(comment)} */\n",
+        write.integers("joint_parent", [j["parent"] for j in joints], "pose of the parent: 0 the world, j + 1 joint j"),
+        write.integers("joint_axis", [j["kind"] % 3 for j in joints], "0 x, 1 y, 2 z"),
+        write.integers("joint_turns", [int(j["kind"] >= 3) for j in joints], "1 hinge, 0 slider"),
+        write.integers("joint_q", [j["q"] for j in joints]),
+        write.integers("joint_v", [j["v"] for j in joints]),
+        write.integers("joint_node", [j["node"] for j in joints[: plain["nm"]]], "composite body that it carries"),
+        write.reals("joint_offset", [j["p0"] for j in joints], "from the parent to the joint, in the parent's axes"),
+    ]
+    if turned:
+        order = {id(j): i + 1 for i, j in enumerate(turned)}
+        parts += [
+            write.integers("joint_turned", [order.get(id(j), 0) for j in joints], "row of joint_rotation, from 1"),
+            write.reals("joint_rotation", [j["R0"] for j in turned], "from the parent's axes, by columns"),
+        ]
+    if pitch:
+        parts.append(write.reals("joint_pitch", [j["pitch"] for j in joints], "metres per radian"))
+    hinges = [j["q"] for j in joints if j["kind"] >= 3 and j["v"] < model.nd]
+    if hinges:
+        parts.append(write.integers("hinge_q", hinges))
+    parts += [
+        "/* bodies, about the origin of their joint and along its axes: mass, mass times centre, second moments\n"
+        "   xx, yy, zz, xy, xz, yz; node_mass is that of the body and all that it carries */\n",
+        write.integers("body_pose", [n["joint"] for n in nodes]),
+        write.reals("body_mass", [n["m"] for n in nodes]),
+        write.reals("body_moment", [n["c"] for n in nodes]),
+        write.reals("body_inertia", [n["I"] for n in nodes]),
+        write.integers("node_parent", [n["parent"] for n in nodes]),
+        write.reals("node_mass", [n["mass"] for n in nodes]),
+        write.reals("world_rotation", plain["Rg"], "turns gravity to the z axis"),
+        f"#define GRAVITY R({write.number(plain['gz'])})\n",
+        write.reals("reference_start", plain["ref0"]),
+    ]
+    slides = plain["ref_q"]
+    if slides:
+        parts += [
+            write.integers("reference_q", slides),
+            write.reals("reference_axis", np.reshape(plain["ref_axis"], (-1, 3))),
+        ]
+    path, offset = plain["epath"], plain["epath_off"]
+    full = all(list(path[offset[k] : offset[k + 1]]) == list(range(k)) for k in range(model.nd))
+    if full:
+        parts.append("/* every variable is coupled with all before it */\n")
+        parts.append("#define ABOVE_COUNT(k) (k)\n#define ABOVE(k, i) (i)\n")
+    else:
+        parts += [
+            write.integers("above", path, "variables that a variable is eliminated into, ancestors first"),
+            write.integers("above_first", offset),
+            "#define ABOVE_COUNT(k) (above_first[(k) + 1] - above_first[k])\n"
+            "#define ABOVE(k, i) above[above_first[k] + (i)]\n",
+        ]
+    facts: Facts = {
+        "turned": len(turned),
+        "pitch": pitch,
+        "hinges": len(hinges),
+        "reference_slides": len(slides),
+        "nj": len(joints),
+        "nm": plain["nm"],
+        "nn": len(nodes),
+    }
+    return "".join(parts), facts
+
+
+def _element_tables(
+    model: Model, plain: Facts, table: Table, rows: dict[str, list[tuple[Element, Row]]], write: Writer
+) -> tuple[str, Facts]:
+    numbers: list[float] = []
+    inputs: list[int] = []
+    columns: list[int] = []
+    kinds: list[str] = []
+    lists: list[str] = []
+    out = argument = 1
+    for family, found in rows.items():
+        lines = []
+        for e, row in found:
+            kind, n = row["kind"], row["n"]
+            word = KNOWN[family][kind]
+            kinds += [] if word in kinds else [word]
+            start, count, first, at = len(numbers), row["nin"], len(inputs), len(columns)
+            numbers += _numbers(row, table)
+            axes = 0
+            if kind == "Wrench":
+                axes = int(row["par"][6])
+                driven = [i for i in row["input"] if i >= 0]
+                columns += [driven.index(i) if i >= 0 else -1 for i in row["input"]]
+                inputs += driven
+                count = len(driven)
+            else:
+                inputs += table.tape_inputs[row["in0"] : row["in0"] + row["nin"]]
+            forced = family == "forces"
+            nrow = (row["nrow"] if kind == "TapeForce" else n) if forced else 0
+            where = row["rows"] if kind == "TapeForce" else row["vars"]
+            out = max(out, nrow + 2 * nrow * n + nrow * count if forced else 0, 1 + n + n * n)
+            argument = max(argument, 2 * n + count if "Tape" in kind else 0, n + n * n if kind == "LinearDamper" else 0)
+            fields = (row["site_a"], row["site_b"], row["site_c"], row["length_var"], start, row["spline"])
+            rest = (row["tape"][0], row["tape"][1], nrow, where, count, first, at, axes)
+            values = ", ".join(map(str, (n, row["vars"], row["pair"], *fields, *rest)))
+            lines.append(f"    {{{ENUM.get(word, word.upper())}, {values}}}, /* {_comment(e.label)} */\n")
+        if lines:
+            lists.append(f"static const element {family}[{len(lines)}] = {{\n{''.join(lines)}}};\n")
+    words = set(kinds)
+    sites = any(r["kind"] in ON_SITES for f in rows.values() for _, r in f)
+    seen = plain["cjoints"] if any(r["kind"] in ON_SITES for _, r in rows["constraints"]) else []
+    turned_sites = bool(words & {"torsion", "wrench"})
+    parts: list[str] = []
+    if lists:
+        names = ", ".join(ENUM.get(k, k.upper()) for k in kinds)
+        parts += [
+            "/* elements: their local variables are n entries of local_v and so on from `local`, whether one is above another\n"
+            "   n x n entries of `ancestor` from `pair` */\n",
+            f"enum {{ {names} }};\n",
+            "typedef struct {\n"
+            "  signed char kind;\n"
+            "  short n, local, pair, site_a, site_b, site_c, length, number, spline, tape, tape_first, rows, row, inputs, input, columns, axes;\n"
+            "} element;\n",
+            *lists,
+            write.integers("local_v", table.local_v),
+        ]
+        by_variable = words & {"config_spring", "spline_spring", "linear_relation", "cam", "distance"}
+        if by_variable or any("Tape" in r["kind"] for f in rows.values() for _, r in f):
+            parts.append(write.integers("local_q", table.local_q))
+        if numbers:
+            parts.append(write.reals("number", numbers))
+        if inputs:
+            parts.append(write.integers("element_input", inputs))
+    if sites or "torsion" in words:
+        parts += [
+            write.integers("local_joint", [j - 1 for j in table.local_joint]),
+            write.integers("local_path", table.path_flag, "bits: moves site a, b, c"),
+            *([write.integers("ancestor", table.anc)] if sites else []),
+            write.integers("site_pose", [s["pose"] for s in table.sites], "points on joints"),
+        ]
+        if sites:
+            parts.append(write.reals("site_offset", [s["p"] for s in table.sites]))
+        if turned_sites:
+            parts.append(write.reals("site_rotation", np.ravel([s["R"] for s in table.sites]), "by columns"))
+    if "wrench" in words:
+        parts.append(
+            write.integers("wrench_column", columns, "of force x, y, z, torque x, y, z: which input, -1 a number")
+        )
+    if seen:
+        parts.append(write.integers("seen_joint", seen, "joints that constraints see"))
+    if table.splines:
+        counts = [len(s["ends"]) for s in table.splines]
+        parts += [
+            write.integers("spline_first", np.cumsum([0, *counts]).tolist(), "pieces of polynomials of degree 5"),
+            write.reals("spline_end", [x for s in table.splines for x in s["ends"]]),
+            write.reals("spline_c", np.concatenate([np.reshape(s["c"], (-1, 6)) for s in table.splines])),
+        ]
+    damping = any(table.dampings)
+    if damping:
+        parts.append(write.reals("damping", table.dampings, "viscous coefficients"))
+    if table.pushes:
+        parts += [
+            write.integers("push_v", [v for v, _ in table.pushes], "inputs that push variables"),
+            write.integers("push_u", [u for _, u in table.pushes]),
+        ]
+    used = sorted({t for f in rows.values() for _, r in f for t in r["tape"][:2] if t >= 0})
+    facts: Facts = dict.fromkeys(kinds, True) | {
+        "potentials": len(rows["potentials"]),
+        "forces": len(rows["forces"]),
+        "elements": any(rows.values()),
+        "sites": sites,
+        "squares": bool(SQUARES & {r["kind"] for f in rows.values() for _, r in f}),
+        "chains": bool(words & {"linear_spring", "point_gravity", "linear_damper"}),
+        "splines": len(table.splines),
+        "tapes": tape_functions(table.tapes, used, write) if used else "",
+        "numbers": len(numbers),
+        "element_inputs": len(inputs),
+        "seen": len(seen),
+        "pushes": len(table.pushes),
+        "damping": damping,
+        "any_force": bool(rows["forces"] or table.pushes or damping),
+        "out_size": out,
+        "arguments": argument > 1 or "tape_potential" in words or "tape_constraint" in words,
+        "argument_size": argument,
+        "max_local": table.max_local,
+        "damping_force": "-damping[i] * m->v[i]" if damping else "0",
+        "wrench_input": "m->u[element_input[e->input + column]]" if inputs else "0",
+        "end": "m->end" if seen else "m->mid",
+    }
+    return "".join(parts), facts
+
+
+ENUM = {"torsion": "TORSION_SPRING"}
+
+
+def _numbers(row: Row, table: Table) -> list[float]:
+    """What the C kernel of a kind reads as its numbers."""
+    par, n = row["par"], row["n"]
+    if row["kind"] == "LinearRelation":
+        start = int(par[1])
+        return [par[0], *table.relation[start : start + n]]
+    if row["kind"] == "TorsionSpring":
+        return [*par[:7], math.cos(par[7]), math.sin(par[7])]
+    sizes = {"LinearSpring": 2, "PointGravity": 1, "SiteField": 3, "ConfigSpring": 2, "SplineSpring": 2}
+    sizes |= {"LinearDamper": 1, "Wrench": 6, "Distance": 1, "Direction": 3}
+    return list(par[: sizes.get(row["kind"], 0)])
+
+
+def _comment(text: str) -> str:
+    """Text that may stand in a comment of C."""
+    plain = "".join(c if c.isprintable() and c.isascii() else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
+
+
+def _wrapped(text: str, width: int = 100) -> str:
+    import textwrap
+
+    return "\n   ".join(textwrap.wrap(_comment(text), width))

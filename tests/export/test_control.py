@@ -1,0 +1,135 @@
+"""Exported filter and regulator against the library, in closed loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.export import ExportError, export_c
+from tests.export import designs
+from tests.export.compiled import Compiled
+
+pytestmark = pytest.mark.filterwarnings("ignore::dalembert.errors.AccuracyWarning")
+
+
+class Loop:
+    """The loop of the library and that of the C code side by side."""
+
+    def __init__(self, vi, options, folder, guess):
+        self.vi, self.ekf, self.law = vi, options["ekf"], options["gains"]
+        self.c = Compiled(vi, folder, **options)
+        m = vi.model
+        spread = np.full(vi.ndx, 1e-2)
+        self.c.call("filter_start", guess[: m.nq], guess[m.nq : m.nq + m.nd], spread)
+        self.estimate = self.ekf.start(guess, spread)
+
+    def control(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        w = (self.c.real * self.vi.nu)()
+        time = (self.c.real(k * self.vi.dt),) if self.law.steps > 1 else ()
+        assert getattr(self.c.lib, f"{self.c.n}_control")(self.c.m, *time, w) == 0
+        return self.law.input(k, self.estimate.mean), np.array(w[:])
+
+    def cycle(self, k: int, u, z, dt: float | None = None) -> int:
+        m = self.vi.model
+        parts = [part for part in (u[: m.nu], u[m.nu :]) if len(part)]
+        length = self.c.real(self.vi.dt if dt is None else dt)
+        assert self.c.call("predict", *parts, last=(length,)) == 0
+        status = self.c.call("update", z)
+        self.estimate = self.ekf.update(self.ekf.predict(self.estimate, u, k, dt=dt), z)
+        return status
+
+    def off(self) -> tuple[float, float]:
+        n = self.vi.ndx
+        mean = np.abs(self.c.x - self.estimate.mean).max()
+        return mean, np.abs(self.c.field("covariance", n, n) - self.estimate.covariance).max()
+
+
+def test_cart_pole_with_missing_refused_and_wrapped_measurements_and_an_irregular_clock(tmp_path):
+    vi, options = designs.cart_pole()
+    loop = Loop(vi, options, tmp_path, [0.05, np.pi + 0.1, 0, 0])
+    rng = np.random.default_rng(0)
+    x = np.array([0, np.pi + 0.05, 0, 0.0])
+    refused = 0
+    for k in range(200):
+        u, w = loop.control(k)
+        u = np.clip(u, -10, 10)
+        assert np.abs(u - w).max() < 1e-11
+        dt = vi.dt * (1.5 if k % 9 == 0 else 1.0)
+        x = vi.with_dt(np.array([dt])).f(x, u)
+        z = x[:2] + 1e-2 * rng.normal(size=2) + [0, 2 * np.pi * (k % 3 - 1)]
+        if k % 7 == 3:
+            z[0] = np.nan
+        if k % 11 == 5:
+            z[:] = np.nan
+        if k % 50 == 49:
+            z[1] += 2.0
+        status = loop.cycle(k, u, z, dt)
+        refused += status == 6
+        assert (status == 6) == (loop.estimate.accepted is False)
+        assert max(loop.off()) < 1e-11
+    assert refused == 3
+    assert abs(x[1] - np.pi) < 0.1  # it stands
+
+
+@pytest.mark.parametrize("reduced", [None, False])
+def test_closed_chain_on_its_constraints_and_off_them(reduced, tmp_path):
+    """Gains along a motion, in the gauge of the reference; estimates brought back to the constraints."""
+    vi, options = designs.closed_chain(reduced=reduced, every=1)
+    start = options["start"]
+    rng = np.random.default_rng(1)
+    guess = start + np.concatenate([0.01 * rng.normal(size=7), np.zeros(7)])
+    loop = Loop(vi, options, tmp_path, guess)
+    x = start
+    for k in range(50):
+        u, w = loop.control(k)
+        assert np.abs(u - w).max() < 1e-10
+        x = vi.f(x, u)
+        assert loop.cycle(k, u, x[:2] + 1e-2 * rng.normal(size=2)) == 0
+        assert max(loop.off()) < 1e-10
+
+
+def test_prescribed_variables_in_the_filter(tmp_path):
+    """A crane: a string over a moving trolley, both prescribed."""
+    model = da.models.crane()
+    vi = da.MidpointVI(model, 0.01)
+    q = da.satisfy_constraints(model, {"y": -1.0, "r": 1.0})
+    rest = vi.state(q)
+    start = np.concatenate([rest.q, rest.p, np.zeros(2)])
+    ekf = da.ExtendedKalmanFilter(vi, da.measure(vi, "x", "y"), Q=1e-6, R=1e-4)
+    gains = np.zeros((2, vi.ndx))
+    gains[:, :2], gains[:, 4:6] = 0.01, 0.001
+    law = da.Feedback.at_point(start, q[2:], gains, system=vi)
+    loop = Loop(vi, {"ekf": ekf, "gains": law, "start": start}, tmp_path, start)
+    x, rng = start, np.random.default_rng(2)
+    for k in range(50):
+        u, w = loop.control(k)
+        assert np.abs(u - w).max() < 1e-10
+        u = u + np.array([0.05 * np.sin(0.1 * k), 0.0])
+        x = vi.f(x, u)
+        assert loop.cycle(k, u, x[:2] + 1e-2 * rng.normal(size=2)) == 0
+        assert max(loop.off()) < 1e-10
+
+
+def test_bad_measurements_give_a_status(tmp_path):
+    vi, options = designs.cart_pole()
+    c = Compiled(vi, tmp_path, **options)
+    c.call("filter_start", [0, np.pi], [0, 0], np.full(4, 1e-2))
+    before = c.x
+    assert c.call("update", [np.inf, 0.0]) == 3
+    assert c.call("predict", [np.nan], last=(c.real(0.01),)) == 3
+    np.testing.assert_array_equal(c.x, before)
+
+
+def test_designs_that_cannot_be_written(tmp_path):
+    vi, options = designs.cart_pole()
+    other = da.MidpointVI(da.models.cart_pole(), 0.02)
+    with pytest.raises(ExportError, match="another system"):
+        export_c(other, tmp_path, ekf=options["ekf"])
+    frame = da.measure_frame(vi, vi.model.frame_names[-1], "x")
+    with pytest.raises(ExportError, match="linear sensors"):
+        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, frame, Q=1e-5, R=1e-4))
+    with pytest.raises(ValueError, match="no input is called 'pull'"):
+        export_c(vi, tmp_path, gains=options["gains"], limits={"pull": (0, 1)})
+    with pytest.raises(ValueError, match="give gains="):
+        export_c(vi, tmp_path, limits={"push": (0, 1)})

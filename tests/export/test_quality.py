@@ -1,0 +1,104 @@
+"""The exported C as compilers, sanitizers and a checker see it; its own test vectors."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import dalembert as da
+from dalembert.export import export_c
+from tests.export import designs
+from tests.export.compiled import compiler
+from tests.random_models import random_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::dalembert.errors.AccuracyWarning")
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+
+
+def build_and_run(folder: Path, cc: str, *flags: str) -> str:
+    sources = sorted(str(f) for f in folder.glob("*.c") if f.name != "shim.c")
+    program = folder / f"test_{cc}"
+    command = [compiler(cc), *STRICT, *flags, *sources, "-lm", "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+    run = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize(
+    ("design", "cc", "real"),
+    [
+        ("cart_pole", "gcc", "float"),
+        ("cart_pole", "clang", "double"),
+        ("closed_chain", "gcc", "double"),
+        ("closed_chain", "clang", "float"),
+    ],
+)
+def test_designs_compile_without_a_warning_and_repeat_the_vectors(design, cc, real, tmp_path):
+    vi, options = getattr(designs, design)()
+    export_c(vi, tmp_path, real=real, **options)
+    assert ": ok" in build_and_run(tmp_path, cc, "-O1")
+
+
+@pytest.mark.parametrize("design", ["cart_pole", "closed_chain"])
+def test_sanitizers_find_nothing(design, tmp_path):
+    vi, options = getattr(designs, design)()
+    export_c(vi, tmp_path, **options)
+    flags = ("-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
+    assert ": ok" in build_and_run(tmp_path, "gcc", *flags)
+
+
+def packaged() -> list[str]:
+    return [name for name in da.models.names() if da.models.load(name).configuration.flat]
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_every_packaged_model_repeats_the_vectors(name, tmp_path):
+    model, places = da.models.load_with_configurations(name)
+    q = da.satisfy_constraints(model, places.get("q0", model.neutral()))
+    vi = da.MidpointVI(model, 0.01)
+    export_c(vi, tmp_path, start=vi.state(q), vectors=100)
+    assert ": ok" in build_and_run(tmp_path, "gcc", "-O1")
+
+
+def test_checker_finds_nothing(tmp_path):
+    if shutil.which("cppcheck") is None:
+        pytest.skip("cppcheck is not installed")
+    vi, options = designs.closed_chain()
+    files = [str(f) for f in export_c(vi, tmp_path, **options).files if f.suffix == ".c"]
+    many = da.MidpointVI(random_model(3), 0.01)
+    files += [str(f) for f in export_c(many, tmp_path / "random").files if f.name == "random3.c"]
+    command = ["cppcheck", "--quiet", "--std=c99", "--error-exitcode=3", "--enable=warning,portability,performance"]
+    done = subprocess.run([*command, *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+def test_cmake_builds_and_tests_it(tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    vi, options = designs.cart_pole()
+    export_c(vi, tmp_path, **options)
+    for command in (["cmake", "-B", "build"], ["cmake", "--build", "build"], ["./build/cart_pole_test"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nothing_allocates_recurses_or_prints(tmp_path):
+    """Symbols that the object files need: libm, and what a compiler puts in by itself."""
+    vi, options = designs.closed_chain()
+    out = export_c(vi, tmp_path, **options)
+    needed = set()
+    for file in out.files:
+        if file.suffix == ".c" and file.name != "main.c":
+            target = tmp_path / f"{file.stem}.o"
+            subprocess.run(
+                [compiler(), *STRICT, "-O2", "-fno-stack-protector", "-c", str(file), "-o", str(target)], check=True
+            )
+            text = subprocess.run(["nm", "-u", str(target)], capture_output=True, text=True, check=True).stdout
+            needed |= {line.split()[-1] for line in text.splitlines()}
+    own = {name for name in needed if name.startswith("closed_chain_")}
+    assert needed - own <= {"sin", "cos", "sincos", "sqrt", "memset", "memcpy", "memmove", "_GLOBAL_OFFSET_TABLE_"}
