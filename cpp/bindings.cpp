@@ -62,5 +62,6 @@ NB_MODULE(_core, m) {
   bind_mechanics(core);
   bind_steps(core);
   bind_rollouts(core);
+  bind_trajopt(core);
   bind_ekf(m);
 }

@@ -130,5 +130,6 @@ void bind_ekf(nb::module_& m);
 void bind_mechanics(nb::class_<Core>& c);
 void bind_steps(nb::class_<Core>& c);
 void bind_rollouts(nb::class_<Core>& c);
+void bind_trajopt(nb::class_<Core>& c);
 
 }  // namespace dalembert

@@ -57,7 +57,7 @@ def main() -> None:
         degrees, high, low = setting
         print(f"up to {degrees:g} degrees, weights {high:g} : {low:g}")
         sequence = stages(*setting)
-        results = continuation(sequence, rest)
+        results = continuation(sequence, rest, method="projection")
         for stage, r in zip(sequence, results, strict=True):
             helper = f", largest helper {np.abs(r.U[:, 1]).max():.2e} N m" if r.U.shape[1] == 2 else ""
             print(
@@ -65,7 +65,7 @@ def main() -> None:
                 f"{r.seconds:.2f} s, up to {np.rad2deg(r.X[:, 1].max()):.2f} degrees{helper}"
             )
         last = sequence[-1]
-        direct = da.optimize(last.system, last.cost, (rest[0], rest[1][:, :1]))
+        direct = da.optimize(last.system, last.cost, (rest[0], rest[1][:, :1]), method="projection")
         print(
             f"  {'directly from rest':<22} {direct.status}: cost {direct.cost:.6f}, {direct.iterations} iterations, up to "
             f"{np.rad2deg(direct.X[:, 1].max()):.2f} degrees"

@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the figure")
     out = parser.parse_args().out
     system, cost, start, theta = problem()
-    result = da.optimize(system, cost, start)
+    result = da.optimize(system, cost, start, method="projection")
     print(result.summary())
     limit = 0.7 * float(np.abs(result.U).max())
     limited = da.optimize(system, cost, start, bounds={"push": (-limit, limit)})

@@ -20,7 +20,7 @@ def swing_up():
     Xd, Ud = np.zeros((101, 2)), np.zeros((100, 1))
     Xd[50:, 0] = np.pi
     cost = da.TrackingCost((Xd, Ud), Q=[1000.0, 1.0], R=[50.0])
-    result = da.optimize(system, cost, (np.zeros((101, 2)), np.zeros((100, 1))))
+    result = da.optimize(system, cost, (np.zeros((101, 2)), np.zeros((100, 1))), method="projection")
     return system, Xd, result
 
 

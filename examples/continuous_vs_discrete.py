@@ -50,7 +50,7 @@ def solve(dt: float, ratio: float, tolerance: float = 1e-6):
             start = (np.zeros((steps + 1, 4)), np.zeros((steps, 2)))
         begun = time.perf_counter()
         try:
-            result = da.optimize(system, cost, start, tolerance=tolerance, max_iterations=15)
+            result = da.optimize(system, cost, start, method="projection", tolerance=tolerance, max_iterations=15)
             text = (
                 f"{result.status}, cost {result.cost:.6f}, {result.iterations} iterations, |Dg| {abs(result.slope):.1e}"
             )
@@ -67,7 +67,7 @@ def marionette(seconds: float = 10.0):
 
     system, cost, start, Xd = problem(round(seconds / 0.01))
     model = system.model
-    discrete = da.optimize(system, cost, start)
+    discrete = da.optimize(system, cost, start, method="projection")
     continuous = ContinuousSystem(model, np.asarray(system.t) - system.t[0])
     nodes = system.steps + 1
     U = np.zeros((nodes, continuous.nu))  # accelerations of the strings
@@ -83,7 +83,8 @@ def marionette(seconds: float = 10.0):
                 {"projection": (0.01, 1.0), "method": "quasi", "max_iterations": 8},
             ),
             f"discrete, weights {ratio}": (
-                system, da.TrackingCost((Xd, np.zeros_like(start[1])), weights, 10 * low), start, {},
+                system, da.TrackingCost((Xd, np.zeros_like(start[1])), weights, 10 * low), start,
+                {"method": "projection"},
             ),
         }  # fmt: skip
         for label, (where, cost, begin, options) in runs.items():

@@ -120,7 +120,7 @@ def main() -> None:
     begin = None
     for title, weights in (("soft", SOFT), ("firm", FIRM)):
         system, cost, start, angles = problem(options.recording, options.seconds, weights)
-        result = results[title] = da.optimize(system, cost, begin or start, tolerance=1e-2)
+        result = results[title] = da.optimize(system, cost, begin or start, method="projection", tolerance=1e-2)
         begin = (result.X, result.U)
         print(
             f"{title} weights: {result.status} after {result.iterations} iterations, {result.seconds:.1f} s, cost "

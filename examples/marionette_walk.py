@@ -48,8 +48,8 @@ def main() -> None:
     system, cost, start, Xd = problem(options.steps)
     results = {}
     for label, method, gains in (
-        ("auto", "auto", "lq"),
-        ("auto, LQR gains", "auto", "lqr"),
+        ("projection", "projection", "lq"),
+        ("projection, LQR gains", "projection", "lqr"),
         ("Gauss-Newton", "quasi", "lq"),
         ("Gauss-Newton, LQR gains", "quasi", "lqr"),
     ):
@@ -59,7 +59,7 @@ def main() -> None:
             f"{label:<23} {r.status}: cost {r.cost:.7f}, |Dg| {abs(r.slope):.1e}, {r.iterations} iterations, "
             f"{r.problem.sweeps} Riccati sweeps, {time.perf_counter() - begun:.2f} s"
         )
-    best = results["auto"]
+    best = results["projection"]
     print(best.summary())
 
     import matplotlib.pyplot as plt

@@ -25,7 +25,7 @@ SCHEDULES = {
     "second order": [*FIRST, "newton"],
     "steepest throughout": "steepest",
     "quasi throughout": "quasi",
-    "auto": "auto",
+    "projection": "projection",
 }
 
 
@@ -92,7 +92,7 @@ def main() -> None:
         "our line search"
     )
     print(f"time of second order over first order: {100 * share:.1f} % (printed: 4 %)")
-    print(results["auto"].summary())
+    print(results["projection"].summary())
 
     import matplotlib.pyplot as plt
 
@@ -101,7 +101,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with style():
         figure, (a, b) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-        for name in ("first order", "second order", "auto"):
+        for name in ("first order", "second order", "projection"):
             rows = results[name].history
             a.loglog([1 + row.index for row in rows], [max(abs(row.slope), 1e-12) for row in rows], label=name)
         a.axhline(1e-6, color="gray", ls=":")
@@ -109,7 +109,7 @@ def main() -> None:
         a.annotate("quasi-Newton", (1.05, 3e-12), color="0.45", fontsize=8)
         a.set(xlabel="iteration", ylabel="|Dg·d|", title="convergence", xlim=(1, None))
         a.legend()
-        best = results["auto"]
+        best = results["projection"]
         b.step(system.t, np.where(np.arange(101) < 50, 0, np.pi), ":", where="post", color="gray", label="reference")
         b.plot(system.t, best.X[:, 0], label="angle (rad)")
         b.step(system.t[:-1], best.U[:, 0] / 10, where="post", label="torque (10 N m)")

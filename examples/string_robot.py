@@ -46,7 +46,7 @@ def reference(steps: int = STEPS):
     # the momentum after two equal configurations would be that of rest half a step later; start exactly at rest
     hang = np.tile(Xd[0], (steps + 1, 1))
     cost = da.TrackingCost((Xd, Ud), Q=[100.0, 100.0, 0.1, 0.1, 0.1, 0.1, 0.5, 0.5], R=[0.1, 0.1])
-    result = da.optimize(system, cost, (hang, np.tile(Ud[0], (steps, 1))))
+    result = da.optimize(system, cost, (hang, np.tile(Ud[0], (steps, 1))), method="projection")
     law = da.lqr(system, (result.X, result.U), Q=[50.0, 50.0, 5.0, 5.0, 2.0, 2.0, 0.2, 0.2], R=[2.0, 2.0])
     return system, vi, result, law
 

@@ -215,7 +215,7 @@ def optimize_paper(which: str) -> Case:
     def read(r: Any) -> dict[str, Any]:
         return {"iterations": r.iterations, "cost": r.cost, "status": r.status}
 
-    return Case(lambda: da.optimize(system, cost, start), read)
+    return Case(lambda: da.optimize(system, cost, start, method="projection"), read)
 
 
 def optimize(machine: str, size: int, problem: dict[str, Any]) -> Case:

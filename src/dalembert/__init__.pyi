@@ -472,6 +472,9 @@ from .optimization import (
     ExpressionCost as ExpressionCost,
 )
 from .optimization import (
+    Limit as Limit,
+)
+from .optimization import (
     TerminalCost as TerminalCost,
 )
 from .optimization import (

@@ -17,7 +17,7 @@ from . import _core
 from .arrays import Array, Named, finite, floats, matrix, whole
 from .errors import ConvergenceError
 from .integrate.midpoint_steps import MidpointSteps
-from .integrate.onestep import OneStep, OneStepMap, Tangent, complete
+from .integrate.onestep import Course, OneStep, OneStepMap, Tangent, complete
 from .integrate.scheme import Scheme
 from .integrate.trajectory import State, Trajectory
 
@@ -215,6 +215,16 @@ class System(OneStepMap):
         ref, ins = self._along(X, U)
         gains = matrix(K, (self.steps, self.nu, self.ndx), "K")
         return self._steps.project(ref, ins, gains, ref[0] if x0 is None else self._x(x0, "x0"))
+
+    def shoot(self, X: ArrayLike, U: ArrayLike, *, derive: bool = False) -> tuple[Array, Array | None, Array | None]:
+        """Ends (N, nx) of all steps, each from its own X_k under U_k: `difference(X[1:], ends)` are the gaps of a curve that is no motion.
+
+        With `derive` their A (N, ndx, ndx), B (N, ndx, nu) too, of steps that are solved once."""
+        return self._steps.shoot(*self._along(X, U), derive)
+
+    def roll(self, course: Course) -> tuple[Array, Array]:
+        """The motion (X, U) of a `Course`: along a tangent curve under feedback, with a share of the curve's gaps left open."""
+        return self._steps.roll(course)
 
     def rollouts(self, X0: ArrayLike, U: ArrayLike, *, threads: int | None = None) -> tuple[Array, Array]:
         """Motions (count, N+1, nx) from many states X0 (count, nx) under U (N, nu) or (count, N, nu), and the steps done (count,).

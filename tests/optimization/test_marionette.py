@@ -49,7 +49,7 @@ def test_short_walk():
     system, cost, start = problem(100)
     results = [
         optimize(system, cost, start, method=m, gains=g)
-        for m, g in (("auto", None), ("newton", "lqr"), ("quasi", "lq"))
+        for m, g in (("projection", None), ("newton", "lqr"), ("quasi", "lq"), ("auto", None))
     ]
     for r in results:
         assert r.converged
@@ -62,7 +62,7 @@ def test_walk():
     """The whole problem: cost of the reference, |Dg| < 1e-6, no more iterations than the reference needed."""
     system, cost, start = problem(1001)
     reference = problems.reference("marionette_opt.json")
-    result = optimize(system, cost, start)
+    result = optimize(system, cost, start, method="projection")
     assert result.converged
     assert abs(result.slope) < 1e-6
     assert result.cost <= reference["cost_final_tol_1e-6"] * (1 + 1e-8)
@@ -78,7 +78,7 @@ def test_walk():
 @pytest.mark.bench
 def test_walk_time():
     system, cost, start = problem(1001)
-    optimize(system, cost, start, max_iterations=1)
+    optimize(system, cost, start, method="projection", max_iterations=1)
     begun = time.perf_counter()
-    optimize(system, cost, start)
+    optimize(system, cost, start, method="projection")
     assert time.perf_counter() - begun < 2.5

@@ -7,8 +7,8 @@ import pytest
 
 import dalembert as da
 from dalembert.optimization import ExpressionCost, Search, TerminalCost, TrackingCost, optimize
-from dalembert.optimization.projection import _progress
 from dalembert.optimization.result import Iteration
+from dalembert.optimization.solve import _progress
 
 from . import problems
 
@@ -23,7 +23,7 @@ def swing():
 FINAL = 13297.378894617857
 
 
-@pytest.mark.parametrize("method", ["auto", "newton"])
+@pytest.mark.parametrize("method", ["auto", "projection", "newton"])
 def test_swing_up(swing, method):
     result = optimize(*swing, method=method)
     assert result.converged
@@ -65,7 +65,7 @@ def test_cart_pendulum_tipping():
     r = problems.reference("cart_pend.json")
     system = problems.left_system(problems.cart_pendulum(), 0.1, 100)
     cost = TrackingCost((np.array(r["Xref"]), np.array(r["Uref"])), r["Q"], r["R"])
-    for method in ("auto", "newton", "quasi"):
+    for method in ("auto", "projection", "newton", "quasi"):
         result = optimize(system, cost, (np.array(r["Xinit"]), np.array(r["Uinit"])), method=method)
         assert result.converged
         assert result.cost == pytest.approx(r["cost"], abs=1e-6)
@@ -152,18 +152,20 @@ def test_descent_plot_draws_the_search_that_was_used(swing):
 
 def test_checkpoint_and_resume(swing, tmp_path):
     system, cost, start = swing
-    whole = optimize(system, cost, start)
     file = tmp_path / "run.npz"
-    first = optimize(system, cost, start, max_iterations=5, checkpoint=file)
-    assert first.status == "iterations"
-    again = optimize(system, cost, file)
-    assert again.converged
-    assert again.cost == pytest.approx(whole.cost, abs=1e-9)
-    assert [r.index for r in again.history] == list(range(len(again.history)))
-    assert [r.method for r in again.history] == [r.method for r in whole.history]
-    result_file = tmp_path / "result.npz"
-    whole.save(result_file)
-    assert optimize(system, cost, result_file).iterations == whole.iterations
+    for method in ("auto", "projection"):
+        whole = optimize(system, cost, start, method=method)
+        first = optimize(system, cost, start, max_iterations=5, checkpoint=file, method=method)
+        assert first.status == "iterations"
+        again = optimize(system, cost, file, method=method)
+        assert again.converged
+        assert again.cost == pytest.approx(whole.cost, abs=1e-9)
+        assert [r.index for r in again.history] == list(range(len(again.history)))
+        if method == "projection":  # of the default the regularization is not kept
+            assert [r.method for r in again.history] == [r.method for r in whole.history]
+        result_file = tmp_path / "result.npz"
+        whole.save(result_file)
+        assert optimize(system, cost, result_file, method=method).iterations == whole.iterations
     with np.load(file, allow_pickle=False) as z:
         assert z["X"].shape == (101, 2)
     (tmp_path / "bad.npz").write_bytes(b"nothing")

@@ -15,7 +15,7 @@ import numpy as np
 from .. import _core
 from ..arrays import Array
 from ..errors import ConvergenceError, ModelError
-from .onestep import Steps
+from .onestep import Course, Steps
 from .trajectory import State, Trajectory
 
 if TYPE_CHECKING:
@@ -97,6 +97,26 @@ class MidpointSteps(Steps):
         if status:
             self._fail(status, error, done, new[done], self.trajectory(new[: done + 1], u[:done]))
         return new, u
+
+    def shoot(self, X: Array, U: Array, derive: bool) -> tuple[Array, Array | None, Array | None]:
+        """The ends (N, nx) of all steps, each from its own state, and with `derive` their A, B; threads over the steps."""
+        vi = self.one_step
+        ends, _, A, B, bad, code = vi._core.shoot(vi.options, X, U, self.dt, derive, self._threads(None))
+        if bad < self.count:
+            if derive:
+                self._refuse(code, bad, X[bad], U[bad])
+            raise ConvergenceError(f"step {bad} has no solution", step=bad, time=float(self.t[bad]), state=X[bad])
+        return (ends, A, B) if derive else (ends, None, None)
+
+    def roll(self, course: Course) -> tuple[Array, Array]:
+        """The motion (X, U) of a `Course`."""
+        vi, c = self.one_step, course
+        X, U, _, _, done, status = vi._core.follow(
+            vi.options, c.X, c.U, c.dX, c.dU, c.K, c.gaps, c.low, c.high, self.dt, c.share
+        )
+        if status:  # one of many trials: no search for the cause
+            raise ConvergenceError(f"step {done} has no solution", step=done, time=float(self.t[done]), state=X[done])
+        return X, U
 
     def f_batch(self, X: Array, u: Array, k: int) -> Array:
         """f of many states (n, nx), side by side in the core if there are enough of them."""

@@ -299,6 +299,22 @@ def complete(one_step: OneStep) -> OneStepMap:
     return _Completed(one_step)
 
 
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What a rollout follows: the `share` of the tangent curve dX (N+1, ndx), dU (N, nu) at the curve X, U, under its feedback K (N, nu, ndx), with
+    inputs between `low` and `high` (N, nu); of the curve's `gaps` (N, ndx), what the share leaves open is left open."""
+
+    X: Array
+    U: Array
+    dX: Array
+    dU: Array
+    K: Array
+    gaps: Array | None = None
+    share: float = 1.0
+    low: Array | None = None
+    high: Array | None = None
+
+
 class Steps:
     """N steps of a one-step between the times t (N+1,), by plain loops; what `System` calls after checking shapes.
 
@@ -365,6 +381,26 @@ class Steps:
                     done[i] = k
                     break
         return out, done
+
+    # ---- curves with gaps, for optimization
+
+    def shoot(self, X: Array, U: Array, derive: bool) -> tuple[Array, Array | None, Array | None]:
+        """The ends (N, nx) of all steps, each from its own X_k under U_k, and with `derive` their A (N, ndx, ndx), B (N, ndx, nu)."""
+        ends = np.stack([self.f(X[k], U[k], k, X[k + 1]) for k in range(self.count)])
+        return (ends, *self.linearize_trajectory(X, U)) if derive else (ends, None, None)
+
+    def roll(self, course: Course) -> tuple[Array, Array]:
+        """The motion (X, U) of a `Course`."""
+        c, space = course, self.one_step
+        aim, by = space.retract(c.X, c.share * c.dX), c.U + c.share * c.dU
+        X, U = np.empty_like(c.X), np.empty_like(c.U)
+        X[0] = aim[0]
+        for k in range(self.count):
+            u = by[k] - c.K[k] @ space.difference(aim[k], X[k])
+            U[k] = u if c.low is None or c.high is None else np.clip(u, c.low[k], c.high[k])
+            end = self.f(X[k], U[k], k, aim[k + 1])
+            X[k + 1] = end if c.gaps is None else space.retract(end, (c.share - 1.0) * c.gaps[k])
+        return X, U
 
     # ---- derivatives of one step, and along a motion
 

@@ -20,8 +20,8 @@ from ..model import Model
 from ..system import System
 from .continuous import ContinuousSystem
 from .costs import Cost, TrackingCost
-from .projection import Start, optimize
 from .result import Optimization
+from .solve import Start, optimize
 
 AnySystem = System | ContinuousSystem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,8 @@ class Iteration:
     """One row of the history: cost and slope Dg.d at the start of the iteration, then the step that was taken.
 
     `step` is the accepted length (0 for the last row, where no step was taken), `trials` how many projections the line
-    search tried, `failed` how many of them could not be projected, `seconds` the time of the iteration.
+    search tried, `failed` how many of them could not be projected, `seconds` the time of the iteration. Of the default method also `gap`, the
+    largest gap between the states, and `error`, the scaled KKT error.
     """
 
     index: int
@@ -51,6 +53,8 @@ class Iteration:
     trials: int
     failed: int
     seconds: float
+    gap: float = 0.0
+    error: float = math.nan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,14 +65,17 @@ class Optimization:
     (u_k = U_k - gains_k difference(X_k, x_k); in continuous time see `ContinuousSystem`), `cost` and `slope` (Dg.d, the
     convergence measure) there, `history`, and `status`:
 
-    - "converged": |slope| is below the tolerance (or no smaller one is representable),
+    - "converged": a minimum within the tolerance (or as near as rounding lets see),
+    - "saddle": no slope, but the cost bends downwards in some direction: a saddle or a maximum,
     - "iterations": the limit of iterations was reached,
-    - "stalled": no step along the direction lowers the cost; `reason` says why,
+    - "stalled": no step lowers the cost; `reason` says why,
     - "unbounded": the cost falls without limit,
     - "infeasible": the bounds could not be met,
     - "interrupted": stopped from the keyboard.
 
-    In every case X, U are a motion of the system, the best one met.
+    In every case X, U are a motion of the system, the best one met (`reason` says so if gaps could not be closed). Of the default method
+    also `multipliers` {name: array over time} of bounds and constraints (positive at the upper limit, negative at the lower, zero where none is
+    active), `costates` (N+1, ndx), `error`, the scaled KKT error, and `gave_up`: the start's gaps were not closed, its inputs were simulated.
     """
 
     system: Any
@@ -83,6 +90,9 @@ class Optimization:
     problem: Any = field(repr=False, default=None)
     multipliers: Any = field(repr=False, default=None)
     search: Search = field(repr=False, default_factory=Search)
+    costates: Any = field(repr=False, default=None)
+    error: float = math.nan
+    gave_up: bool = False
 
     @property
     def converged(self) -> bool:
@@ -149,7 +159,7 @@ class Optimization:
         above = np.array([r.cost for r in self.history]) - self.cost
         upper.semilogy(index, np.maximum(slope, 1e-30), color="0.6", zorder=1)
         families = [r.method.split("*")[0] for r in self.history]
-        for name, marker in (("steepest", "v"), ("quasi", "s"), ("newton", "o")):
+        for name, marker in (("steepest", "v"), ("quasi", "s"), ("gauss-newton", "s"), ("open", "D"), ("newton", "o")):
             pick = [i for i, f in enumerate(families) if f == name]
             if pick:
                 upper.semilogy(index[pick], np.maximum(slope[pick], 1e-30), marker, label=name, markersize=5)
@@ -238,9 +248,9 @@ def save_checkpoint(
     path: str | os.PathLike[str], X: Array, U: Array, K: Array | None, history: Sequence[Iteration]
 ) -> None:
     """Write atomically: an interrupted write leaves the last checkpoint intact."""
-    numbers = np.array([[r.index, r.cost, r.slope, r.step, r.trials, r.failed, r.seconds] for r in history]).reshape(
-        -1, 7
-    )
+    numbers = np.array(
+        [[r.index, r.cost, r.slope, r.step, r.trials, r.failed, r.seconds, r.gap, r.error] for r in history]
+    ).reshape(-1, 9)
     methods = np.array([r.method for r in history], dtype=np.str_)
     with replacing(path) as partial, partial.open("wb") as f:
         np.savez(f, X=X, U=U, gains=np.zeros((0,)) if K is None else K, history=numbers, methods=methods)
@@ -251,7 +261,18 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Array, Array, tuple[I
     z = read_npz(path, "a checkpoint of optimize", "X", "U", "history", "methods")
     try:
         history = tuple(
-            Iteration(int(a[0]), str(m), float(a[1]), float(a[2]), float(a[3]), int(a[4]), int(a[5]), float(a[6]))
+            Iteration(
+                int(a[0]),
+                str(m),
+                float(a[1]),
+                float(a[2]),
+                float(a[3]),
+                int(a[4]),
+                int(a[5]),
+                float(a[6]),
+                float(a[7]) if len(a) > 7 else 0.0,
+                float(a[8]) if len(a) > 8 else math.nan,
+            )
             for a, m in zip(z["history"], z["methods"], strict=True)
         )
     except (ValueError, LookupError, TypeError) as error:

@@ -1,0 +1,327 @@
+"""`optimize`: what users call. Arguments are resolved here; the search is that of `shooting.py` (default), `projection.py` or `ipopt.py`."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Array, whole
+from ..errors import DalembertError
+from ..integrate import OneStep, Trajectory
+from ..progress import progress as progress_bar
+from ..system import System, as_system
+from .constraints import Bounds, Limit, rows_of
+from .continuous import ContinuousSystem
+from .costs import BoundCost, Cost, finite_at, sum_costs
+from .descent import Discrete
+from .projection import Method, check_method, descend
+from .result import Iteration, Optimization, Search, load_checkpoint, save_checkpoint
+from .shooting import Shooting
+
+LOG = logging.getLogger("dalembert.optimization")
+Start = Trajectory | tuple[ArrayLike, ArrayLike] | Optimization | str | os.PathLike[str]
+
+
+def optimize(
+    system: OneStep | ContinuousSystem,
+    cost: Cost | BoundCost,
+    start: Start,
+    *,
+    method: Method = "auto",
+    tolerance: float = 1e-6,
+    max_iterations: int = 500,
+    bounds: Bounds | None = None,
+    limits: Sequence[Limit] = (),
+    free_start: bool | Sequence[str] = False,
+    restarts: int = 0,
+    gains: str | None = None,
+    projection: tuple[ArrayLike, ArrayLike] | None = None,
+    search: Search | None = None,
+    bound_method: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+    callback: Callable[[Iteration, Array, Array], None] | None = None,
+) -> Optimization:
+    """Find a motion of `system` that locally minimizes `cost`, starting from the curve `start`.
+
+    system: a System (or ContinuousSystem), or any one-step, over the steps of `start`.
+    cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum of them.
+    start: a Trajectory, a pair (X (N+1, nx), U (N, nu)), a result, or the path of a checkpoint to continue. It need not be a motion: a straight
+        line of states to the goal is often the best start.
+    method: "auto" (Newton and Gauss-Newton on curves whose gaps are closed on the way, see `shooting.py`), "projection" (the projection
+        operator of the papers, which keeps to motions), its variants "newton" (falls back to "quasi", then to "steepest", when
+        indefinite), "quasi" (Gauss-Newton), "steepest", a list of these for the iterations (the last one repeats) or a function of
+        the iteration's index.
+    tolerance: of the scaled KKT error (slope of the Lagrangian, gaps, complementarity); of |Dg.d| for the projection operator.
+    max_iterations: limit on the number of steps.
+    bounds: {name: (low, high)} on inputs or states, None for no bound. limits: `Limit` values, on any expression. Both by an interior point, with
+        multipliers in the result.
+    free_start: True, or the names of the tangent components whose initial value is optimized too (along constraints, if there are any).
+    restarts: that many further searches from inputs with noise, on threads; the best result is returned.
+    gains, projection, search, bound_method belong to the projection operator, and choose it. gains: "lqr" projects with LQR gains of the
+        weights `projection` = (Q, R) (default identity), "lq" with those of the Gauss-Newton direction. search: Armijo's options.
+        bound_method: "barrier" (Hauser, Saccon) or "lagrangian" (augmented Lagrangian: bounds hold to 1e-6 of their range).
+    checkpoint: file (.npz) written after every iteration.
+    progress: False hides the progress line that a terminal or a notebook shows; the log `dalembert.optimization` has it too.
+    callback: called with (iteration, X, U) after every iteration.
+
+    Returns an `Optimization`, also when interrupted from the keyboard: the best motion is kept. Raises ValueError for NaN and wrong shapes
+    and ConvergenceError if the steps of the start cannot be taken.
+
+    >>> import dalembert as da
+    >>> pendulum = da.rz("theta", da.ty(-1.0, mass=1.0))
+    >>> model = da.Model([pendulum], [da.Gravity((0, -9.8, 0)), da.ConfigForce("theta", "torque")])
+    >>> system = da.System(da.MidpointVI(model, 0.1), steps=20)
+    >>> cost = da.TrackingCost({"theta": 0.5}, Q={"theta": 100.0, "p.theta": 1.0}, R=1.0)
+    >>> result = da.optimize(system, cost, (np.zeros((21, 2)), np.zeros((20, 1))), bounds={"torque": (-5, 5)})
+    >>> result.status
+    'converged'
+    """
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)) or not float(tolerance) > 0:
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
+    if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 0:
+        raise ValueError(f"max_iterations must be a whole number, not negative, not {max_iterations!r}")
+    if whole(restarts, "restarts") < 0:
+        raise ValueError(f"restarts must not be negative, not {restarts}")
+    over = _as_system(system, start)
+    paper = any(option is not None for option in (gains, projection, search, bound_method))
+    if method == "auto" and (paper or isinstance(over, ContinuousSystem)):
+        method = "projection"
+    if method not in ("auto", "ipopt"):
+        check_method(method)
+    X, U, history = _start(over, start)
+    bound = (
+        cost.bind(over.cost_system if isinstance(over, ContinuousSystem) else over) if isinstance(cost, Cost) else cost
+    )
+    if not hasattr(bound, "values"):
+        raise TypeError(f"cost must be a TrackingCost, TerminalCost, ExpressionCost or a sum of them, not {cost!r:.80}")
+    free = _free(over, free_start)
+    with _progress(progress) as show:
+        if method == "auto":
+            assert isinstance(over, System)
+            rows = rows_of(over, bounds, limits)
+
+            def one(X: Array, U: Array, **tell: Any) -> Optimization:
+                problem = Shooting(over, bound, rows_of(over, bounds, limits) if tell.pop("own", False) else rows, free)
+                return _search(problem, X, U, float(tolerance), int(max_iterations), **tell)
+
+            result = one(X, U, history=history, checkpoint=checkpoint, callback=callback, show=show)
+            return _restarted(over, result, X, U, one, restarts) if restarts else result
+        if limits or restarts:
+            raise ValueError(f"limits and restarts need method='auto', not {method!r}")
+        return _projection(
+            over, bound, X, U, free, bounds, method=method, gains=gains, weights=projection, bound_method=bound_method,
+            tolerance=tolerance, max_iterations=max_iterations, search=search or Search(), checkpoint=checkpoint,
+            callback=callback, history=history, show=show,
+        )  # fmt: skip
+
+
+# ---- the searches
+
+
+def _search(
+    problem: Shooting,
+    X: Array,
+    U: Array,
+    tolerance: float,
+    max_iterations: int,
+    *,
+    history: tuple[Iteration, ...] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[Iteration, Array, Array], None] | None = None,
+    show: Callable[[Iteration], None] | None = None,
+) -> Optimization:
+    """The loop around `Shooting.iterate`: the story, checkpoints, and a motion at the end."""
+    rows = list(history)
+    offset = rows.pop().index if rows else 0  # the last row of a checkpoint is the evaluation that starts over here
+    problem.begin(X, U)
+    first = problem.curve.value
+    status, reason = "iterations", f"stopped after {max_iterations} iterations"
+    index = offset
+    try:
+        for count in range(max_iterations + 1):
+            index = offset + count
+            begun = time.perf_counter()
+            before = problem.curve
+            step, ended, said = problem.iterate(tolerance, count < max_iterations)
+            gap = 0.0 if before.gaps is None else float(np.abs(before.gaps).max())
+            row = Iteration(
+                index, step.method, before.value, step.slope, step.length, step.trials, step.failed,
+                time.perf_counter() - begun, gap, problem.error,
+            )  # fmt: skip
+            rows.append(row)
+            curve = problem.curve
+            if checkpoint is not None:
+                # a step leads to a point that has not been looked at: its row is the place to resume
+                rest = [Iteration(index + 1, "", curve.value, math.nan, 0.0, 0, 0, 0.0)] if step.length > 0 else []
+                save_checkpoint(checkpoint, curve.X, curve.U, problem.gains, [*rows, *rest])
+            if show is not None:
+                show(row)
+            if callback is not None:
+                callback(row, curve.X, curve.U)
+            if ended:
+                status, reason = ended, said
+                break
+            if curve.value < -1e12 * (1.0 + abs(first)):
+                status, reason = "unbounded", f"the cost fell from {first:.6g} to {curve.value:.6g} and keeps falling"
+                break
+    except KeyboardInterrupt:
+        status, reason = "interrupted", f"stopped from the keyboard in iteration {index}"
+    except DalembertError as error:  # what was found so far is kept
+        status, reason = "stalled", str(error)
+    closed = problem.close()
+    if not closed:
+        reason += "; its gaps could not be closed"
+    X, U = problem.curve.X, problem.curve.U
+    if problem.inside.rows and status in ("converged", "stalled", "iterations", "saddle"):
+        violation, name = problem.inside.violation(X, U)
+        if violation > 1e-6 * max(1.0, abs(problem.error)) and status != "iterations":
+            status = "infeasible"
+            reason = f"'{name}' is violated by {violation:.2g}: the limits may contradict the dynamics or the start ({reason})"
+    gains = problem.gains
+    if gains is None:
+        gains = np.zeros((len(U), U.shape[1], problem.system.ndx))
+    return Optimization(
+        problem.system, X, U, gains, problem.curve.value, problem.slope, status, reason, tuple(rows),
+        Discrete(problem.system, problem.cost, gains="lq", free=problem.free),
+        problem.inside.by_name() if problem.inside.rows else None,
+        costates=problem.costates, error=problem.error, gave_up=problem.gave_up,
+    )  # fmt: skip
+
+
+def _restarted(
+    system: System, first: Optimization, X: Array, U: Array, one: Callable[..., Optimization], restarts: int
+) -> Optimization:
+    """Further searches from the start's inputs with noise, held for a twentieth of the horizon, as large as the inputs that were found."""
+    size = np.maximum(np.sqrt(((first.U - U) ** 2).mean(0)), 1e-3 * np.abs(first.U).max(initial=1e-6))
+    hold = max(1, len(U) // 20)
+
+    def again(seed: int) -> Optimization | None:
+        rng = np.random.default_rng(seed)
+        noise = np.repeat(rng.normal(size=(len(U) // hold + 1, U.shape[1])), hold, 0)[: len(U)] * size
+        for share in (1.0, 0.3, 0.1):
+            try:
+                ins = U + share * noise
+                return one(system.simulate(X[0], ins), ins, own=True)
+            except DalembertError:
+                continue
+        return None
+
+    with ThreadPoolExecutor(max_workers=min(restarts, os.cpu_count() or 1)) as crew:
+        found = [first, *(r for r in crew.map(again, range(restarts)) if r is not None)]
+    good = [r for r in found if r.converged] or found
+    return min(good, key=lambda r: r.cost)
+
+
+def _projection(
+    system: System | ContinuousSystem,
+    cost: BoundCost,
+    X: Array,
+    U: Array,
+    free: Array | None,
+    bounds: Bounds | None,
+    *,
+    method: Method,
+    gains: str | None,
+    weights: tuple[ArrayLike, ArrayLike] | None,
+    bound_method: str | None,
+    **options: Any,
+) -> Optimization:
+    """The papers' optimizer."""
+    if gains is None:
+        gains = "lq" if method == "projection" and weights is None else "lqr"
+    if gains not in ("lqr", "lq"):
+        raise ValueError(f"gains must be 'lqr' or 'lq', not {gains!r}")
+    if free is not None and system.constrained:
+        raise ValueError("free_start with constraints needs method='auto'")
+
+    def problem(extra: Sequence[BoundCost] = ()) -> Discrete:
+        total = sum_costs([cost, *extra])
+        if isinstance(system, ContinuousSystem):
+            return system.optimization_problem(total, weights=weights, gains=gains, free=free)
+        return Discrete(system, total, weights=weights, gains=gains, free=free)
+
+    if bounds:
+        from .bounds import optimize_bounded
+
+        how = "barrier" if bound_method is None else bound_method
+        return optimize_bounded(system, problem, X, U, bounds=bounds, bound_method=how, method=method, **options)
+    return descend(problem(), X, U, method=method, **options)
+
+
+# ---- arguments
+
+
+def _as_system(system: OneStep | ContinuousSystem, start: Start) -> System | ContinuousSystem:
+    """The system itself, or the steps of the start of any other one-step."""
+    if isinstance(system, (System, ContinuousSystem)):
+        return system
+    if isinstance(start, Trajectory):
+        return as_system(system, t=start.t)
+    if isinstance(start, (tuple, list)) and len(start) == 2:
+        return as_system(system, steps=len(np.asarray(start[1])))
+    raise ValueError(
+        "give a System, or a one-step (e.g. MidpointVI) together with a Trajectory or a pair (X, U) as start"
+    )
+
+
+def _start(system: System | ContinuousSystem, start: Start) -> tuple[Array, Array, tuple[Iteration, ...]]:
+    history: tuple[Iteration, ...] = ()
+    X: ArrayLike
+    U: ArrayLike
+    if isinstance(start, (str, os.PathLike)):
+        X, U, history = load_checkpoint(start)
+    elif isinstance(start, Optimization):
+        X, U = start.X, start.U
+    elif isinstance(start, (tuple, list)):
+        if len(start) != 2:
+            raise ValueError("start must be a Trajectory, a pair (X, U) or the path of a checkpoint")
+        X, U = start
+    else:
+        X, U = system.curve(start)  # what is no motion is projected
+    nodes = system.input_nodes if isinstance(system, ContinuousSystem) else system.steps
+    states = finite_at(X, (system.steps + 1, system.nx), "start X", system.x_names)
+    inputs = finite_at(U, (nodes, system.nu), "start U", system.u_names)
+    broken = system.violation(states[0])
+    if broken > 1e-6:
+        raise ValueError(f"the start breaks the constraints by {broken:.3g}; see satisfy_constraints")
+    return states, inputs, history
+
+
+def _free(system: System | ContinuousSystem, free_start: bool | Sequence[str]) -> Array | None:
+    if free_start is False:
+        return None
+    if system.constrained and not isinstance(system, System):
+        raise ValueError(
+            "free_start is not available for continuous systems with constraints: the start must satisfy them"
+        )
+    names = list(system.dx_names)
+    if free_start is True:
+        return np.ones(len(names), dtype=bool)  # type: ignore[return-value]
+    unknown = [n for n in free_start if n not in names]
+    if unknown:
+        raise ValueError(f"free_start: unknown state {unknown[0]!r}; known are {', '.join(names)}")
+    return np.array([n in free_start for n in names])  # type: ignore[return-value]
+
+
+@contextmanager
+def _progress(wanted: bool) -> Iterator[Callable[[Iteration], None]]:
+    """Called with every iteration: a line in a terminal or a notebook, a record in the log."""
+    with progress_bar("optimize", wanted=wanted) as tell:
+
+        def show(row: Iteration) -> None:
+            text = f"iteration {row.index} ({row.method}): cost {row.cost:.8g}, |Dg| {abs(row.slope):.2e}"
+            LOG.info(text)
+            if tell is not None:
+                tell(row.index, text)
+
+        yield show
