@@ -121,8 +121,6 @@ def _integrator(system: OneStep) -> MidpointVI:
         raise TypeError(f"export_c needs a MidpointVI or a System of one, not {type(vi).__name__}")
     if not isinstance(vi.dt, float):
         raise ExportError("the steps have different lengths: export a MidpointVI with one dt", culprit="dt")
-    if vi.order != 2:
-        raise ExportError(f"order {vi.order} is not exported yet", culprit="order")
     return vi
 
 
@@ -148,6 +146,11 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, max_itera
     short = {key: f"{x:g}" for key, x in (precision | _SMALL[real]).items() if key != "suffix"}
     forced = facts["any_force"]
     upper = label.upper()
+    parts = [] if vi.order == 2 else vi.parts.tolist()
+    if parts:
+        tables += write.reals("part_length", parts, f"lengths of the midpoint steps that make one of order {vi.order}")
+    by_line = "c0 * m->a[row * NX + ND + j - NU] + c1 * m->b[row * NW + j]"
+    by_input = f"(j < NU ? m->b[row * NW + j] : {by_line})" if nu else by_line
     enums = _index_enum(upper, "Q", model.variables) + _index_enum(upper, "U", model.inputs)
     return {
         **facts,
@@ -208,6 +211,8 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, max_itera
         "plus_push_after": " + dt * PLUS * m->force[i]" if forced else "",
         "and_jacobians": ", or with `all` a_i F_q + b_i F_v into fx, fy and F_u into fu" if linearize else "",
         "and_schur": ", and X = N^-1 C0'" if nc else "",
+        "parts": len(parts),
+        "part_by_input": by_input if nk else "m->b[row * NW + j]",
         "columns_of_z": "j < NV + ND ? m->a + j : m->b + (j - NV - ND)" if nu + nk else "m->a + j",
         "row_of_rho": "j >= NV + ND + NU ? m->c1[k * NV + j - NV - NU] : 0" if nk else "0",
         "stride_of_z": "j < NV + ND ? NX : NW" if nu + nk else "NX",

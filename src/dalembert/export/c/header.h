@@ -84,6 +84,18 @@ typedef struct {
   @n@_real dt, floor;
   @n@_real q0[@N@_NQ], y[@N@_NQ], q_mid[@N@_NQ], v[@N@_NV], guess[@N@_ND];
   @n@_real lq[@N@_NV], lv[@N@_NV], r[@N@_ND], dy[@N@_ND];
+//@ if parts
+  @n@_real q_start[@N@_NQ], p_start[@N@_ND];
+//@ if nk
+  @n@_real q_end[@N@_NK];
+//@ end
+//@ if linearize
+  @n@_real whole_a[@N@_NX * @N@_NX], part_a[2 * @N@_ND * @N@_NX];
+//@ if nw
+  @n@_real whole_b[@N@_NX * @N@_NW], part_b[2 * @N@_ND * @N@_NW];
+//@ end
+//@ end
+//@ end
 //@ if any_force
   @n@_real force[@N@_ND];
 //@ end

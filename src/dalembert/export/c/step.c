@@ -1199,30 +1199,19 @@ void @n@_start(@n@ *m, const @n@_real *q, const @n@_real *p) {
   m->iterations = 0;
 }
 
-int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
-  int i, status;
+/* midpoint_step from the guess in y and lam, and once more from rest if that fails; then p and lam stay as they were */
+static int careful_step(mech *m, real dt) {
   real kept[ND];
 //@ if nc
   real kept_lam[NC];
 //@ end
-  m->iterations = 0;
-  if (!(dt > 0) || !(dt <= LARGEST)) return @N@_BAD_STEP;
-  for (i = 0; i < NQ; ++i) m->q0[i] = m->q[i];
-  for (i = 0; i < ND; ++i) {
-    kept[i] = m->p[i];
-    m->y[i] = m->q[i] + (m->dt > 0 ? m->guess[i] * (dt / m->dt) : 0); /* as the step before */
-  }
-//@ if nk
-  for (i = 0; i < NK; ++i) m->y[ND + i] = rho[i];
-//@ end
-//@ if nu
-  for (i = 0; i < NU; ++i) m->u[i] = u[i];
-//@ end
+  int i, status;
+  for (i = 0; i < ND; ++i) kept[i] = m->p[i];
 //@ if nc
   for (i = 0; i < NC; ++i) kept_lam[i] = m->lam[i];
 //@ end
   status = midpoint_step(m, dt);
-  if (status != @N@_OK) { /* once more, from rest */
+  if (status != @N@_OK) {
     for (i = 0; i < ND; ++i) {
       m->p[i] = kept[i];
       m->y[i] = m->q0[i];
@@ -1232,13 +1221,87 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 //@ end
     status = midpoint_step(m, dt);
   }
-  if (status != @N@_OK) { /* the state stays as it was */
+  if (status != @N@_OK) {
     for (i = 0; i < ND; ++i) m->p[i] = kept[i];
 //@ if nc
     for (i = 0; i < NC; ++i) m->lam[i] = kept_lam[i];
 //@ end
+  }
+  return status;
+}
+
+//@ if parts
+/* The step is composed of midpoint steps of the lengths part_length[i] dt, some of them backward; prescribed variables
+ * go on the straight line from q_start to q_end [14]. Part i of it, from share c0 to c1; lam as if it lasted the whole
+ * step. */
+static int composed_part(mech *m, real dt, int i, real c0, real c1) {
+  int k, status;
+  (void)c0;
+  (void)c1;
+  for (k = 0; k < ND; ++k) m->y[k] = m->q0[k] + part_length[i] * m->guess[k];
+//@ if nk
+  for (k = 0; k < NK; ++k) {
+    const real way = m->q_end[k] - m->q_start[ND + k];
+    m->q0[ND + k] = m->q_start[ND + k] + c0 * way;
+    m->y[ND + k] = i + 1 < @parts@ ? m->q_start[ND + k] + c1 * way : m->q_end[k];
+  }
+//@ end
+//@ if nc
+  for (k = 0; k < NC; ++k) m->lam[k] *= part_length[i];
+//@ end
+  status = careful_step(m, part_length[i] * dt);
+//@ if nc
+  for (k = 0; k < NC; ++k) m->lam[k] /= part_length[i];
+//@ end
+  return status;
+}
+
+//@ end
+int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
+  int i, status;
+  m->iterations = 0;
+  if (!(dt > 0) || !(dt <= LARGEST)) return @N@_BAD_STEP;
+  for (i = 0; i < NQ; ++i) m->q0[i] = m->q[i];
+  for (i = 0; i < ND; ++i) { /* the guess: as in the step before */
+    m->guess[i] = m->dt > 0 ? m->guess[i] * (dt / m->dt) : 0;
+    m->y[i] = m->q[i] + m->guess[i];
+  }
+//@ if nu
+  for (i = 0; i < NU; ++i) m->u[i] = u[i];
+//@ end
+//@ if parts
+  {
+    real c0 = 0;
+    for (i = 0; i < NQ; ++i) m->q_start[i] = m->q[i];
+    for (i = 0; i < ND; ++i) m->p_start[i] = m->p[i];
+//@ if nk
+    for (i = 0; i < NK; ++i) m->q_end[i] = rho[i];
+//@ end
+    status = @N@_OK;
+    for (i = 0; i < @parts@ && status == @N@_OK; ++i) {
+      int k;
+      if (i > 0)
+        for (k = 0; k < NQ; ++k) m->q0[k] = m->y[k];
+      status = composed_part(m, dt, i, c0, c0 + part_length[i]);
+      c0 += part_length[i];
+    }
+    for (i = 0; i < NQ; ++i) m->q0[i] = m->q_start[i];
+  }
+  if (status != @N@_OK) {
+    for (i = 0; i < ND; ++i) m->p[i] = m->p_start[i];
+    m->dt = 0;
     return status;
   }
+//@ else
+//@ if nk
+  for (i = 0; i < NK; ++i) m->y[ND + i] = rho[i];
+//@ end
+  status = careful_step(m, dt);
+  if (status != @N@_OK) { /* the state stays as it was, and there is no step to linearize */
+    m->dt = 0;
+    return status;
+  }
+//@ end
   for (i = 0; i < NQ; ++i) m->q[i] = m->y[i];
   for (i = 0; i < ND; ++i) m->guess[i] = m->y[i] - m->q0[i];
 //@ if nk
@@ -1251,11 +1314,9 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 
 /* ---- exact A and B of the step that was made last [11] ----------------------------------------------------------- */
 
-int @n@_linearize(@n@ *m) {
-  const real dt = m->dt;
+/* of a midpoint step of the length dt, whose midpoint, C0, C1 and lambda m still holds */
+static int linearize_step(mech *m, real dt) {
   int i, j, k;
-  if (!(dt > 0)) return @N@_BAD_STEP;
-  /* m still holds the midpoint, C0, C1 and lambda of that step */
   second_derivatives(m, dt, 1);
 //@ if potentials
   potential_hessians(m, dt, 1);
@@ -1353,6 +1414,92 @@ int @n@_linearize(@n@ *m) {
     if (!(FABS(m->a[i]) <= LARGEST)) return @N@_NOT_FINITE;
   return @N@_OK;
 }
+//@ end
+//@ if linearize
+
+//@ if parts
+int @n@_linearize(@n@ *m) {
+  const real dt = m->dt;
+  real c0 = 0, end[ND];
+  int part, i, j, k, status;
+  if (!(dt > 0)) return @N@_BAD_STEP;
+  /* the step once more, part by part: Y_i = D_i M_i (14.2) */
+  for (i = 0; i < NQ; ++i) m->q0[i] = m->q_start[i];
+  for (i = 0; i < ND; ++i) {
+    end[i] = m->p[i];
+    m->p[i] = m->p_start[i];
+  }
+  for (i = 0; i < NX * NX; ++i) m->whole_a[i] = i / NX == i % NX ? R(1.0) : 0;
+//@ if nw
+  for (i = 0; i < NX * NW; ++i) m->whole_b[i] = 0;
+//@ end
+  status = @N@_OK;
+  for (part = 0; part < @parts@ && status == @N@_OK; ++part) {
+    const real c1 = c0 + part_length[part];
+    if (part > 0)
+      for (i = 0; i < NQ; ++i) m->q0[i] = m->y[i];
+    status = composed_part(m, dt, part, c0, c1);
+    if (status != @N@_OK) break;
+//@ if nc
+    for (i = 0; i < NC; ++i) m->lam[i] *= part_length[part];
+//@ end
+    status = linearize_step(m, part_length[part] * dt);
+//@ if nc
+    for (i = 0; i < NC; ++i) m->lam[i] /= part_length[part];
+//@ end
+    /* rows of the dynamic q and p, first beside what they are made of */
+    for (i = 0; i < 2 * ND; ++i) {
+      const int row = i < ND ? i : NV + i - ND;
+      for (j = 0; j < NX; ++j) {
+        real t = 0;
+        for (k = 0; k < ND; ++k)
+          t += m->a[row * NX + k] * m->whole_a[k * NX + j] + m->a[row * NX + NV + k] * m->whole_a[(NV + k) * NX + j];
+//@ if nk
+        if (j >= ND && j < NV)
+          t += (R(1.0) - c0) * m->a[row * NX + j] + (R(1.0) - c1) * m->b[row * NW + NU + j - ND];
+//@ end
+        m->part_a[i * NX + j] = t;
+      }
+//@ if nw
+      for (j = 0; j < NW; ++j) {
+        real t = 0;
+        for (k = 0; k < ND; ++k)
+          t += m->a[row * NX + k] * m->whole_b[k * NW + j] + m->a[row * NX + NV + k] * m->whole_b[(NV + k) * NW + j];
+        t += @part_by_input@;
+        m->part_b[i * NW + j] = t;
+      }
+//@ end
+    }
+    for (i = 0; i < 2 * ND; ++i) {
+      const int row = i < ND ? i : NV + i - ND;
+      for (j = 0; j < NX; ++j) m->whole_a[row * NX + j] = m->part_a[i * NX + j];
+//@ if nw
+      for (j = 0; j < NW; ++j) m->whole_b[row * NW + j] = m->part_b[i * NW + j];
+//@ end
+    }
+    c0 = c1;
+  }
+  for (i = 0; i < NQ; ++i) m->q0[i] = m->q_start[i];
+  for (i = 0; i < ND; ++i) m->p[i] = end[i];
+  if (status != @N@_OK) return status;
+//@ if nk
+  for (k = 0; k < NK; ++k) {
+    for (j = 0; j < NX; ++j) m->whole_a[(ND + k) * NX + j] = m->whole_a[(NV + ND + k) * NX + j] = 0;
+    for (j = 0; j < NW; ++j) m->whole_b[(ND + k) * NW + j] = m->whole_b[(NV + ND + k) * NW + j] = 0;
+    m->whole_b[(ND + k) * NW + NU + k] = R(1.0);
+    m->whole_b[(NV + ND + k) * NW + NU + k] = R(1.0) / dt;
+    m->whole_a[(NV + ND + k) * NX + ND + k] = R(-1.0) / dt;
+  }
+//@ end
+  for (i = 0; i < NX * NX; ++i) m->a[i] = m->whole_a[i];
+//@ if nw
+  for (i = 0; i < NX * NW; ++i) m->b[i] = m->whole_b[i];
+//@ end
+  return @N@_OK;
+}
+//@ else
+int @n@_linearize(@n@ *m) { return m->dt > 0 ? linearize_step(m, m->dt) : @N@_BAD_STEP; }
+//@ end
 //@ end
 //@ if along
 
