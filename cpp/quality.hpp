@@ -44,16 +44,16 @@ template <class T> struct Middle {
 template <class T> struct Verdict {
   T jump, error;  // 0 where not known
   T balance;      // energy minus work since the first step
-  T variable;     // component that changes most
+  T variable;     // component that changes most in the worst step so far
 };
 
 template <class T> struct Quality {
   Middle<T> last, now;
   T *v[3], *L[3], *I[3];  // of the newest steps, newest first: means of v (nv), L_v, and of the inputs' forces (nd)
   double h_last = 0, dt[3] = {};
-  T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale;
+  T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale, worst, variable;
   int middles = 0, steps = 0;
-  bool elements_have_inputs = false;
+  bool elements_have_inputs = false, inputs = false, forced = false;
 
   // arrays of this struct, for carve() in engine.cpp
   template <class Take> void layout(const ModelData& M, Take take) {
@@ -73,12 +73,15 @@ template <class T> struct Quality {
       for (int i : e.input) elements_have_inputs = elements_have_inputs || (e.kind == ElementKind::Wrench && i >= 0);
       elements_have_inputs = elements_have_inputs || e.nin > 0;
     }
+    inputs = elements_have_inputs || !M.force_v.empty();
+    forced = inputs || M.has_damping || !M.forces.empty();
   }
 
   // before the first step of a motion
   void start() {
     middles = steps = 0;
-    balance = mean = mean_first = mean_last = most_kinetic = most_size = scale = T(0.0);
+    balance = mean = mean_first = mean_last = most_kinetic = most_size = scale = variable = T(0.0);
+    worst = T(-1.0);
   }
 
   // the same state, in the arrays of this one
@@ -104,6 +107,7 @@ template <class T> struct Quality {
     h_last = o.h_last;
     balance = o.balance, mean = o.mean, mean_first = o.mean_first, mean_last = o.mean_last;
     most_kinetic = o.most_kinetic, most_size = o.most_size, scale = o.scale;
+    worst = o.worst, variable = o.variable;
     middles = o.middles, steps = o.steps;
   }
 
@@ -125,10 +129,9 @@ template <class T> struct Quality {
     }
     // one unit in the last place of q is a velocity, too: a hundred of them are below the share of rounding
     T ulp = T(0.0);
-    for (int i = 0; i < M.nd; ++i) {
-      m.F[i] = w.first.F[i];
-      ulp += fabs_(m.Lv[i]) * reach(M, w.step.x, i);
-    }
+    if (forced)
+      for (int i = 0; i < M.nd; ++i) m.F[i] = w.first.F[i];
+    for (int i = 0; i < M.nd; ++i) ulp += fabs_(m.Lv[i]) * reach(M, w.step.x, i);
     m.size += ulp * T(1e-3 / __builtin_fabs(h));
     for (int i = M.nd; i < M.nv; ++i) {
       m.Lq[i - M.nd] = w.first.Lq[i];
@@ -159,7 +162,6 @@ template <class T> struct Quality {
       for (T** x : {v, L, I}) {
         T* oldest = x[2];
         x[2] = x[1], x[1] = x[0], x[0] = oldest;
-        for (int i = 0; i < (x == v ? M.nv : nd); ++i) oldest[i] = T(0.0);
       }
       dt[2] = dt[1], dt[1] = dt[0], dt[0] = 0;
     }
@@ -168,7 +170,8 @@ template <class T> struct Quality {
     if (middles > 0) {
       const T half = T(0.5), before = T(h_last * o.plus), after = T(h * o.minus);
       T work = T(0.0), driven = T(0.0);
-      for (int i = 0; i < nd; ++i) work += (a.v[i] + b.v[i]) * (before * a.F[i] + after * b.F[i]);
+      if (forced)
+        for (int i = 0; i < nd; ++i) work += (a.v[i] + b.v[i]) * (before * a.F[i] + after * b.F[i]);
       for (int k = 0; k < nk; ++k) {
         const T mean_v = a.v[nd + k] + b.v[nd + k], dv = b.v[nd + k] - a.v[nd + k];
         driven -= mean_v * (T(h_last * o.alpha) * a.Lq[k] + T(h * (1 - o.alpha)) * b.Lq[k]) +
@@ -184,10 +187,19 @@ template <class T> struct Quality {
     }
     const T weight = T(parts.length[part]);
     mean += weight * balance;
-    for (int i = 0; i < M.nv; ++i) v[0][i] += weight * b.v[i];
-    for (int i = 0; i < nd; ++i) L[0][i] += weight * b.Lv[i];
+    auto add = [&](T* sum, const T* x, int n) {
+      if (part == 0)
+        for (int i = 0; i < n; ++i) sum[i] = weight * x[i];
+      else
+        for (int i = 0; i < n; ++i) sum[i] += weight * x[i];
+    };
+    add(v[0], b.v, M.nv);
+    add(L[0], b.Lv, nd);
+    if (inputs && part == 0)
+      for (int i = 0; i < nd; ++i) I[0][i] = T(0.0);
     if (elements_have_inputs)  // which part of a force is an input's cannot be told
-      for (int i = 0; i < nd; ++i) I[0][i] += weight * (M.has_damping ? b.F[i] + T(M.damping[i]) * b.v[i] : b.F[i]);
+      for (int i = 0; i < nd; ++i)
+        I[0][i] += weight * (M.has_damping ? b.F[i] + T(M.damping[i]) * b.v[i] : b.F[i]);
     else
       for (size_t i = 0; i < M.force_v.size(); ++i) I[0][M.force_v[i]] += weight * w.step.u[M.force_u[i]];
     dt[0] += h;
@@ -209,19 +221,20 @@ template <class T> struct Quality {
       const bool three = steps > 2;
       const T ratio = T(three ? (dt[0] + dt[1]) / (dt[1] + dt[2]) : 0.0);
       const T h0 = T(minus * dt[0]), h1 = T(plus * dt[1]) - ratio * T(minus * dt[1]), h2 = ratio * T(plus * dt[2]);
-      T sum = T(0.0), most = T(-1.0);
-      for (int i = 0; i < M.nd; ++i) {
-        T d = v[0][i] - v[1][i], l = L[0][i] - L[1][i] - h0 * I[0][i] - h1 * I[1][i];
+      auto change = [&](int i) {  // d2v . d2L_v of one component
+        T d = v[0][i] - v[1][i], l = L[0][i] - L[1][i];
         if (three) {
           d -= ratio * (v[1][i] - v[2][i]);
-          l -= ratio * (L[1][i] - L[2][i]) - h2 * I[2][i];
+          l -= ratio * (L[1][i] - L[2][i]);
         }
-        const T x = d * l, y = fabs_(x);
-        sum += x;
-        const auto more = lt(most, y);
-        most = select(more, y, most);
-        out.variable = select(more, T(double(i)), out.variable);
-      }
+        if (inputs) {
+          l -= h0 * I[0][i] + h1 * I[1][i];
+          if (three) l += h2 * I[2][i];
+        }
+        return d * l;
+      };
+      T sum = T(0.0);
+      for (int i = 0; i < M.nd; ++i) sum += change(i);
       if (three) {
         const T once = sqrt_(fabs_(sum) / (D + D)) * T(1.0 / 12);
         out.error = once;
@@ -233,7 +246,21 @@ template <class T> struct Quality {
         }
         out.error = select(lt(T(kKink) * size, kink), T(0.0), out.error);
       }
+      const T bad = larger(out.jump * T(1 / kJumpLimit), out.error * T(1 / kErrorLimit));
+      const auto worse = lt(worst, bad);
+      if (any(worse)) {  // seldom: only then it matters which variable it is
+        T most = T(-1.0), which = T(0.0);
+        for (int i = 0; i < M.nd; ++i) {
+          const T y = fabs_(change(i));
+          const auto more = lt(most, y);
+          most = select(more, y, most);
+          which = select(more, T(double(i)), which);
+        }
+        worst = select(worse, bad, worst);
+        variable = select(worse, which, variable);
+      }
     }
+    out.variable = variable;
     mean_last = mean;
     return out;
   }
