@@ -98,7 +98,7 @@ inline void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, dou
     for (int c = 0; c < M.nc; ++c) d.con.lam[c] = Dual(w.con.lam[c]);
     start_constraints(d);
     constraint_hessian(d, d.step.x, d.kin.start, d.con.lam, -h, d.con.C0, d.lin.E.h11, nv, nv);
-    for (int c = 0; c < M.nc; ++c) {
+    for (int c = 0; c < M.nh; ++c) {
       for (int i = 0; i < nv; ++i) {
         rows[c * nv + i] = d.con.C0[c * nv + i].d;
         n1[i] -= w.con.lam[c] * w.con.C0[c * nv + i];
@@ -115,6 +115,85 @@ inline void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, dou
   recentred(M, d.lin.E.h22, zp, zp, 1 / dt, w.lin.E3.h22);
   add_bend(M, n1, mu, w.lin.E3.h11);
   add_bend(M, n2, zp, w.lin.E3.h22);
+}
+
+// Second derivatives of nu.c - lambda.(a(q_k) mu) of the velocity constraints by the ends, added to w.lin.E3; rows (nc
+// x nv): those of a_c(q_k) mu by q_k. One direction after the other, with (13.5): nu.c is a function of both ends,
+// lambda a a covector at q_k.
+//
+// reads w.step, con, lin.mu, nu; writes d, w.lin.E3, rows; scratch: w.lin.T_, g, tmp
+inline void velocity_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, double* rows) {
+  const ModelData& M = *w.M;
+  const int nv = M.nv, nc = M.nc;
+  const double *mu = w.lin.mu, *nu = w.lin.nu;
+  double *D = w.lin.T_, *weight = w.lin.g;  // nc <= nd
+  for (int c = M.nh; c < nc; ++c) {
+    for (int i = 0; i < nv * nv; ++i) D[i] = 0;
+    for (int k = 0; k < nc; ++k) weight[k] = k == c;
+    velocity_slopes(w, w.step.x, w.kin.start, weight, 1.0, w.con.C0, D, nv, nv);
+    for (int k = 0; k < nv; ++k) {
+      rows[c * nv + k] = 0;
+      for (int i = 0; i < nv; ++i) rows[c * nv + k] += mu[i] * D[i * nv + k];
+    }
+  }
+  double *v = w.lin.tmp, *hx = v + nv, *hy = hx + nv;
+  Dual* J = d.lin.T_;
+  for (int dir = 0; dir < 2 * nv; ++dir) {
+    const bool at_x = dir < nv;
+    const int k0 = dir % nv;
+    bool seen = false;
+    for (int c = M.nh; c < nc && !seen; ++c)
+      for (int i = 0; i < M.constraints[c].n; ++i) seen = seen || M.local_v[M.constraints[c].vars + i] == k0;
+    if (!seen) continue;
+    for (int i = 0; i < nv; ++i) v[i] = i == k0;
+    dual_step(d, w, o, dt, at_x ? v : nullptr, at_x ? nullptr : v, -1);
+    velocity_rows(d, slots<Dual>(o, Dual(dt)), Dual(dt));
+    const Ball* ball = M.v_q[k0] < 0 ? &M.balls[-1 - M.v_q[k0]] : nullptr;  // the direction turns it
+    const V3<double> e = ball ? three(v + ball->v) : zero3<double>();
+    for (int k = 0; k < nv; ++k) {
+      Dual x = Dual(0.0), y = Dual(0.0);
+      for (int c = M.nh; c < nc; ++c) {
+        x += Dual(nu[c]) * d.con.Cx[(c - M.nh) * nv + k];
+        y += Dual(nu[c]) * d.con.C1[c * nv + k];
+      }
+      hx[k] = x.d, hy[k] = y.d;
+      D[k] = at_x ? x.v : y.v;  // the covector at the end that moves
+    }
+    if (ball) {
+      double* own = (at_x ? hx : hy) + ball->v;
+      put_three(own, three(own) - cross(three(D + ball->v), e) * 0.5);
+    }
+    if (at_x) {
+      constraint_poses(d, d.step.x, d.kin.start);
+      velocity_directions(d, d.step.x, d.kin.start, d.con.C0);
+      for (int c = 0; c < nc; ++c) d.con.lam[c] = Dual(w.con.lam[c]);
+      for (int i = 0; i < nv * nv; ++i) J[i] = Dual(0.0);
+      velocity_slopes(d, d.step.x, d.kin.start, d.con.lam, Dual(-1.0), d.con.C0, J, nv, nv);
+      double* along = D;  // mu J at the point itself
+      for (int k = 0; k < nv; ++k) {
+        Dual t = Dual(0.0);
+        for (int i = 0; i < nv; ++i) t += Dual(mu[i]) * J[i * nv + k];
+        hx[k] += t.d;
+        along[k] = t.v;
+      }
+      if (ball) {
+        const int b = ball->v;
+        const V3<double> X = three(mu + b), moved = cross(e, X) * 0.5;
+        V3<double> p = zero3<double>();
+        for (int c = M.nh; c < nc; ++c) p = p - three(w.con.C0 + c * nv + b) * w.con.lam[c];
+        put_three(hx + b, three(hx + b) - cross(three(along + b), e) * 0.5 -
+                              (p * dot(e, X) + e * dot(p, X) - X * (2 * dot(p, e))) * (1.0 / 12));
+        for (int k = 0; k < nv; ++k)
+          hx[k] -= moved.x * J[b * nv + k].v + moved.y * J[(b + 1) * nv + k].v + moved.z * J[(b + 2) * nv + k].v;
+      }
+      for (int k = 0; k < nv; ++k) w.lin.E3.h11[k * nv + k0] += hx[k];
+    } else {
+      for (int k = 0; k < nv; ++k) {
+        w.lin.E3.h12[k * nv + k0] += hx[k];
+        w.lin.E3.h22[k * nv + k0] += hy[k];
+      }
+    }
+  }
 }
 
 // Second derivatives of mu.F- + zp.F+ by the ends, added to w.lin.E3, and with inputs, into w.lin.Hu, Huu (scaled as

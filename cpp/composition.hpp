@@ -261,6 +261,36 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
   }
 }
 
+// The next part, after first_order() of all its columns: Y <- D_i M_i. For velocity constraints, where what belongs to
+// q_k does not follow from p_k.
+inline void tangent_by_product(Work<double>& w, const Parts& parts, int part, const PartTangent& t, bool with_dt) {
+  const ModelData& M = *w.M;
+  const int nv = M.nv, nd = M.nd, nu = M.nu, nw = w.nw + with_dt, ld = w.stride(with_dt), xc = w.x_column(with_dt),
+            rho = nv + nd + nu;
+  const double begin = parts.end[part], end = parts.end[part + 1];
+  auto through = [&](double* to, const double* D, int rows) {
+    gemm(rows, xc, nd, 1.0, D, ld, 1, t.Yq, ld, 1, 0.0, to, ld, w.lin.S);
+    gemm(rows, xc, nd, 1.0, D + nv, ld, 1, t.Yp, ld, 1, 1.0, to, ld, w.lin.S);
+    for (int i = 0; i < rows; ++i) {
+      double* y = to + size_t(i) * ld;
+      const double* d = D + size_t(i) * ld;
+      for (int k = 0; k < nu; ++k) y[nv + nd + k] += d[nv + nd + k];
+      for (int k = 0; k < M.nk; ++k) {
+        y[nd + k] += (1 - begin) * d[nd + k] + (1 - end) * d[rho + k];
+        y[rho + k] += begin * d[nd + k] + end * d[rho + k];
+      }
+      if (with_dt) y[nw - 1] += parts.length[part] * d[nw - 1];
+    }
+  };
+  through(t.S, w.lin.Z, nd);
+  through(w.lin.T_, w.lin.P, nd);
+  if (M.nc) through(t.YL, w.lin.L, M.nc);
+  for (size_t i = 0; i < size_t(nd) * ld; ++i) {
+    t.Yq[i] = t.S[i];
+    t.Yp[i] = w.lin.T_[i];
+  }
+}
+
 // M_i (nw, nw): derivatives of w_i = (q, p, u, rho) of part i by w of the whole step
 inline void part_by_whole(const Work<double>& w, const Parts& parts, int part, const PartTangent& t, double* out) {
   const ModelData& M = *w.M;

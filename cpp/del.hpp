@@ -1,6 +1,7 @@
 // The step: forced, constrained discrete Euler-Lagrange equations in position-momentum form (Johnson, Schultz, Murphey,
 // Structured linearization of discrete mechanical systems, eqs 2, 28; docs/kernels.md 9):
-//   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+.
+//   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+,
+// and velocity constraints beside h (velocities.hpp).
 #pragma once
 #include "loops.hpp"
 
@@ -299,8 +300,8 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   }
 }
 
-// v (nd) <- the nearest velocity in the kinetic metric with C v = 0, prescribed velocities in w.kin.v; after the mass
-// matrix was factored. C (nc x nv). Writes w.con.X, w.con.schur, w.con.dlam.
+// v (nd) <- the nearest velocity in the kinetic metric with C v + b = 0, prescribed velocities in w.kin.v; after the
+// mass matrix was factored. C (nc x nv), b in w.con.b. Writes w.con.X, w.con.schur, w.con.dlam.
 inline void along_constraints(Work<double>& w, const double* C, double* v) {
   const ModelData& M = *w.M;
   const int nd = M.nd, nv = M.nv, nc = M.nc, ld = row_stride(nc + 1);
@@ -310,7 +311,7 @@ inline void along_constraints(Work<double>& w, const double* C, double* v) {
   solve(w, X, ld, ld);
   for (int c = 0; c < nc; ++c) {
     const double* row = C + c * nv;
-    double rate = 0, *s = w.con.schur + c * nc;
+    double rate = w.con.b[c], *s = w.con.schur + c * nc;
     for (int i = 0; i < nv; ++i) rate += row[i] * (i < nd ? v[i] : w.kin.v[i]);
     w.con.dlam[c] = rate;
     for (int k = 0; k < nc; ++k) s[k] = 0;
@@ -380,6 +381,7 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
     if constexpr (std::is_same_v<T, double>)
       if ((wrenches = w.loops.on)) constraint_wrenches(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.loops.end);
     if (!wrenches) constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
+    if (M.nh < M.nc) velocity_rows(w, slots<T>(o, dt), dt);
     for (int c = 0; c < M.nc; ++c) e = larger(e, fabs_(w.con.h[c]) / (T(o.h_tolerance) * w.con.size[c] + T(1e-300)));
   }
   if (!(o.stop > 0)) return e;

@@ -68,12 +68,18 @@ template <class T> MaskOf<T> acceleration(Work<T>& w, T* acc, T* lam) {
   T size;
   if (nc) {
     constraint_rows(w, w.kin.q, w.kin.mid, w.con.h, w.con.size, w.con.C1);
-    // gamma = v D2h v + C_k acc_k
+    if (M.nh < nc) velocity_directions(w, w.kin.q, w.kin.mid, w.con.C1);
+    // gamma = v D2h v + C_k acc_k; of velocity constraints v a_q v + b_q v + a_k acc_k
     for (int c = 0; c < nc; ++c) {
       const Element& e = M.constraints[c];
       const int* lv = M.local_v.data() + e.vars;
-      constraint(w, e, w.kin.q, w.kin.mid, 2, (const T*)nullptr, &size);
       T g = T(0.0);
+      if (c < M.nh) {
+        constraint(w, e, w.kin.q, w.kin.mid, 2, (const T*)nullptr, &size);
+      } else {
+        as_velocity(e, [&](auto kind) { kind.value(w, e, w.kin.q, w.kin.mid, 2); });
+        for (int i = 0; i < e.n; ++i) g += w.local.a[i] * w.kin.v[lv[i]];
+      }
       for (int i = 0; i < e.n; ++i) {
         for (int k = 0; k < e.n; ++k) g += w.local.hessian[i * e.n + k] * w.kin.v[lv[i]] * w.kin.v[lv[k]];
         if (lv[i] >= nd) g += w.local.gradient[i] * acc[lv[i]];
@@ -108,7 +114,7 @@ template <class T> MaskOf<T> acceleration(Work<T>& w, T* acc, T* lam) {
 }
 
 // derivatives of acc (nd x ncol) and lam (nc x ncol) by (q, v, u, kinematic accelerations); acc and lam are computed
-// too
+// too. Not for models with velocity constraints (Python does not ask).
 //
 // reads kin.q, kin.v, step.u; writes dacc, dlam, and what acceleration() writes, lin; scratch: along, local
 template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* dacc, T* dlam) {
@@ -150,6 +156,7 @@ template <class T> MaskOf<T> acceleration_first(Work<T>& w, T* acc, T* lam, T* d
     const Element& e = M.constraints[c];
     const int* lv = M.local_v.data() + e.vars;
     for (int i = 0; i < e.n; ++i) w.local.c[i] = w.kin.v[lv[i]];
+    if (c >= M.nh) continue;
     constraint(w, e, w.kin.q, w.kin.mid, 3, w.local.c, &size);
     for (int i = 0; i < e.n; ++i) {
       T kq = T(0.0), kv = T(0.0);

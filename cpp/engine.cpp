@@ -13,7 +13,7 @@ namespace DALEMBERT_ARCH {
 struct Engine {
   Work<double> d;
   Work<Lanes>* lanes = nullptr;
-  Work<Dual>* dual = nullptr;  // second order of balls
+  Work<Dual>* dual = nullptr;  // second order of balls and of velocity constraints
   History<double> history;
   History<Lanes> lane_history;
   Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
@@ -135,7 +135,7 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     drop(s);
     return nullptr;
   }
-  if (linearization && !M.flat) {
+  if (linearization && (!M.flat || M.nh < M.nc)) {
     void* space = std::aligned_alloc(64, (sizeof(Work<Dual>) + 63) / 64 * 64);
     if (space) e->dual = new (space) Work<Dual>;
     if (!space || !e->dual->init(M, true)) {
@@ -286,6 +286,8 @@ static void constraints(Scratch* s, const double* q, double* h, double* C) {
   Work<double>& w = at(s, q, nullptr, nullptr);
   constraint_poses(w, w.kin.q, w.kin.end);
   constraint_rows(w, w.kin.q, w.kin.end, w.con.h, w.con.size, w.con.C1);
+  if (w.M->nh < w.M->nc) velocity_directions(w, w.kin.q, w.kin.end, w.con.C1);
+  for (int c = w.M->nh; c < w.M->nc; ++c) w.con.h[c] = w.con.b[c];
   copy(h, w.con.h, w.M->nc);
   copy(C, w.con.C1, size_t(w.M->nc) * w.M->nv);
 }
@@ -293,7 +295,9 @@ static void constraint_second(Scratch* s, const double* q, const double* weight,
   Work<double>& w = at(s, q, nullptr, nullptr);
   constraint_poses(w, w.kin.q, w.kin.end);
   for (int i = 0; i < w.M->nv * w.M->nv; ++i) D[i] = 0;
-  constraint_hessian(w, w.kin.q, w.kin.end, weight, 1.0, (const double*)nullptr, D, w.M->nv, w.M->nv);
+  const int nv = w.M->nv;
+  constraint_hessian(w, w.kin.q, w.kin.end, weight, 1.0, (const double*)nullptr, D, nv, nv);
+  velocity_slopes(w, w.kin.q, w.kin.end, weight, 1.0, (const double*)nullptr, D, nv, nv);
 }
 static void constraint_third_at(Scratch* s, const double* q, const double* weight, const double* dir, double* D) {
   Work<double>& w = at(s, q, nullptr, nullptr);
@@ -436,6 +440,7 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   if (!nc) return ok;
   constraint_poses(w, w.kin.q, w.kin.end);
   constraint_rows(w, w.kin.q, w.kin.end, w.con.h, w.con.size, w.con.C1);
+  if (M.nh < nc) velocity_directions(w, w.kin.q, w.kin.end, w.con.C1);
   along_constraints(w, w.con.C1, v);
   return ok;
 }
@@ -928,8 +933,10 @@ static int tangent_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
   bool ok = true;
   int status = whole_step(e, o, parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [&](int part, double h) {
     ok = prepare(w, o, h, true, false) && ok;
-    first_order(w, o, h, with_dt, part > 0);
+    const bool velocities = w.M->nh < w.M->nc;
+    first_order(w, o, h, with_dt, part > 0 && !velocities);
     if (part == 0) tangent_of_first(w, parts, e->tangent, with_dt);
+    else if (velocities) tangent_by_product(w, parts, part, e->tangent, with_dt);
     else tangent_of_next(w, o, parts, part, h, e->tangent, with_dt, lambda && part + 1 == parts.count);
   });
   return status != StepOk ? status : ok ? StepOk : StepSingular;
@@ -1089,14 +1096,16 @@ static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
     const double* zi = e->costates + size_t(part) * 2 * nd;
     load_part(w, e->parts, part, u);
     ok = prepare(w, o, h, false, true) && ok;
-    first_order(w, o, h, false, true);
+    first_order(w, o, h, false, M.nh == M.nc);
     // keeps what the tangent needs: second_contracted() leaves Z, Lw, Rt, E and the forces' Jacobians alone
     for (int c = 0; c < M.nc; ++c) zlast[c] = zl[c] / parts.length[last];
     second_contracted(w, e->dual, o, h, zi, zi + nd, part == last ? (M.nc ? zlast : nullptr) : nullptr, Hi);
     part_by_whole(w, parts, part, e->tangent, Mi);
     gemm(nw, nw, nw, 1.0, Hi, nw, 1, Mi, nw, 1, 0.0, HM, nw, e->packing);
     gemm(nw, nw, nw, 1.0, Mi, 1, nw, HM, nw, 1, part ? 1.0 : 0.0, H, nw, e->packing);
-    if (part < last) tangent_of_next(w, o, parts, part, h, e->tangent, false, false);
+    if (part == last) break;
+    if (M.nh < M.nc) tangent_by_product(w, parts, part, e->tangent, false);
+    else tangent_of_next(w, o, parts, part, h, e->tangent, false, false);
   }
   for (int i = 0; i < nw; ++i)
     for (int k = 0; k < i; ++k)
@@ -1196,7 +1205,7 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
     first_order(w, o, dt, false);
     keep_ball_rows(e, w.lin.Z, w.lin.P);
   }
-  first_order(w, o, dt, false, true);
+  first_order(w, o, dt, false, M.nh == M.nc);
   for (int c = 0; c < count; ++c) {
     const double *zc = z + size_t(c) * nz, *zq = costate_in_chart(e, e->pnext, zc, zc + M.nd);
     double* Hc = H + size_t(c) * w.nw * w.nw;

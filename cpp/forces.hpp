@@ -1,7 +1,6 @@
 // Sums over elements: potential gradients, generalized forces, their first and second derivatives, constraint rows.
 #pragma once
-#include "balls.hpp"
-#include "elements/all.hpp"
+#include "velocities.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -188,16 +187,16 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
   }
 }
 
-// h, its sizes and the dense Jacobian C (nc x nv) at q; poses of the constraint joints must be in P.
-// `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its own root), and
-// what the rounding of q, and of sines and cosines, does to h: kRoundingShare of it, so that the tolerance never asks
-// for less than a few units in the last place.
+// h, its sizes and the dense Jacobian C (nc x nv) of the holonomic constraints at q; poses of the constraint joints
+// must be in P. `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its
+// own root), and what the rounding of q, and of sines and cosines, does to h: kRoundingShare of it, so that the
+// tolerance never asks for less than a few units in the last place.
 constexpr double kRoundingShare = 0.1;
 // reads q, P; writes h, size, C; scratch: local
 template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& P, T* h, T* size, T* C) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nc * M.nv; ++i) C[i] = T(0.0);
-  for (int c = 0; c < M.nc; ++c) {
+  for (int i = 0; i < M.nh * M.nv; ++i) C[i] = T(0.0);
+  for (int c = 0; c < M.nh; ++c) {
     const Element& e = M.constraints[c];
     h[c] = constraint(w, e, q, P, 1, (const T*)nullptr, &size[c]);
     const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars;
@@ -223,8 +222,10 @@ template <class T> void start_constraints(Work<T>& w) {
     return;
   }
   constraint_rows(w, w.step.x, w.kin.start, w.con.h, w.con.size, w.con.C0);
+  if (w.M->nh < w.M->nc) velocity_directions(w, w.step.x, w.kin.start, w.con.C0);
 }
-// the same at q_k+1, into w.con.C1; and w.con.C0, where start_constraints() has left it to the step
+// the same at q_k+1, into w.con.C1, of the holonomic ones; and w.con.C0, where start_constraints() has left it to the
+// step
 //
 // reads step.y; writes kin.end, con.h, size, C1
 template <class T> void end_constraints(Work<T>& w) {
@@ -237,7 +238,7 @@ template <class T> void end_constraints(Work<T>& w) {
 // after a step: what belongs to q_k+1 becomes the next step's q_k (poses are used only through differences, so a new
 // reference point is fine)
 //
-// swaps con.C0, C1 and kin.start, end
+// swaps con.C0, C1 and kin.start, end; writes con.b
 template <class T> void advance_constraints(Work<T>& w) {
   T* c = w.con.C0;
   w.con.C0 = w.con.C1;
@@ -245,17 +246,18 @@ template <class T> void advance_constraints(Work<T>& w) {
   Poses<T> p = w.kin.start;
   w.kin.start = w.kin.end;
   w.kin.end = p;
+  if (w.M->nh < w.M->nc) velocity_directions(w, w.step.x, w.kin.start, w.con.C0);
 }
 
-// D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q). C: Dh (nc x nv), to have the derivatives
-// of balls in the chart exp(x) instead of that of the three hinges, or null.
+// D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q) of the holonomic constraints. C: Dh (nc x
+// nv), to have the derivatives of balls in the chart exp(x) instead of that of the three hinges, or null.
 //
 // reads q, P, weight, C; scratch: local, lin.tmp
 template <class T>
 void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* C, T* D, int ld,
                         int rows) {
   const ModelData& M = *w.M;
-  for (int c = 0; c < M.nc; ++c) {
+  for (int c = 0; c < M.nh; ++c) {
     const Element& e = M.constraints[c];
     as_constraint(e, [&](auto kind) {
       if constexpr (!kind.linear) {
@@ -278,6 +280,14 @@ void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weig
   }
 }
 
+// the same at q_k with lambda, of all constraints: how the impulse C0^T lambda changes with q_k
+//
+// reads step.x, kin.start, con.lam, C0; scratch: local, lin.tmp
+template <class T> void impulse_slope(Work<T>& w, T factor, T* D, int ld, int rows) {
+  constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, factor, w.con.C0, D, ld, rows);
+  if (w.M->nh < w.M->nc) velocity_slopes(w, w.step.x, w.kin.start, w.con.lam, factor, w.con.C0, D, ld, rows);
+}
+
 // D (nv x nv) += factor sum_c weight_c D3h_c(q)[dir], entries (i, k) with i <= k only; rows (nc x nv, may be null) =
 // D2h_c(q) dir
 //
@@ -288,7 +298,7 @@ void constraint_third(Work<T>& w, const T* q, const Poses<T>& P, const T* weight
   const ModelData& M = *w.M;
   if (rows)
     for (int i = 0; i < M.nc * M.nv; ++i) rows[i] = T(0.0);
-  for (int c = 0; c < M.nc; ++c) {
+  for (int c = 0; c < M.nh; ++c) {
     const Element& e = M.constraints[c];
     as_constraint(e, [&](auto kind) {
       if constexpr (!kind.linear) {

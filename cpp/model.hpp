@@ -124,7 +124,7 @@ struct LoopPlan {
 struct ModelData {
   int nq = 0, nqd = 0;         // coordinates; those of dynamic variables, which come first
   int nv = 0, nd = 0, nk = 0;  // velocity components: all, dynamic (first), prescribed
-  int nu = 0, nc = 0;          // inputs, rows of constraints
+  int nu = 0, nc = 0, nh = 0;  // inputs, rows of constraints: nh holonomic ones, then those on velocities
   std::vector<int> v_q;        // coordinate of each velocity component; -1 - b for those of ball b
   std::vector<Ball> balls;
   bool flat = true;            // no balls: component i has coordinate i

@@ -42,6 +42,7 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   Slots<T> s = slots<T>(o, dt);
   if constexpr (std::is_same_v<T, double>) use_dense_rows(w, true);
   if (!fresh) residual(w, o, dt);
+  if (w.M->nh < w.M->nc) velocity_rows(w, s, dt);
   composites(w, second_order);
   generators(w, s, second_order);
   if (!w.M->flat) ball_generators(w, dt, false, true);
@@ -113,7 +114,7 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
     }
     for (int c = 0; c < nc; ++c) z[xc + c] = w.con.C0[c * nv + i];
   }
-  if (nc) constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, dt, w.con.C0, Z, ld, nd);
+  if (nc) impulse_slope(w, dt, Z, ld, nd);
   int c0 = 0;  // the first column
   if constexpr (std::is_same_v<T, double>)
     if (reduced) {
@@ -139,6 +140,12 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
       T* l = w.lin.L + size_t(c) * ld;
       for (int k = 0; k < nc; ++k) w.con.schur[c * nc + k] = -(dt * l[xc + k]);
       for (int k = 0; k < nk; ++k) l[rho + k] -= w.con.C1[c * nv + nd + k] * idt;
+    }
+    for (int c = M.nh; c < nc; ++c) {  // these depend on q_k, too, and on dt
+      T* l = w.lin.L + size_t(c) * ld;
+      const T* by_x = w.con.Cx + (c - M.nh) * nv;
+      for (int k = 0; k < nv; ++k) l[k] -= by_x[k] * idt;
+      if (with_dt) l[nw - 1] -= w.con.b_mid[c] * idt;
     }
     schur_solve(w, w.con.schur, w.lin.L + c0, nw - c0, ld, false);
     lists.restart();
@@ -249,14 +256,16 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
   T f = dt * T(o.minus), g = dt * T(o.plus), idt = T(1.0) / dt;
   T* D = w.lin.T_;
   for (int i = 0; i < nv * nv; ++i) D[i] = T(0.0);
-  if (nc) { constraint_hessian(w, w.step.x, w.kin.start, w.con.lam, T(1.0), w.con.C0, D, nv, nv); }
+  if (nc) impulse_slope(w, T(1.0), D, nv, nv);
   for (int k = 0; k < nv; ++k) {
     T t = T(0.0);
     for (int i = 0; i < nd; ++i) {
       t += (w.lin.E.h12[k * nv + i] + g * w.lin.Gx[i * nv + k]) * zp[i] +
            (w.lin.E.h11[i * nv + k] + f * w.lin.Fx[i * nv + k] - dt * D[i * nv + k]) * w.lin.mu[i];
     }
-    out[k] = t * idt;
+    t = t * idt;
+    for (int c = M.nh; c < nc; ++c) t += w.con.Cx[(c - M.nh) * nv + k] * w.lin.nu[c];
+    out[k] = t;
   }
   for (int i = 0; i < nd; ++i) out[nv + i] = w.lin.mu[i];
   for (int k = 0; k < nu; ++k) {
@@ -277,18 +286,14 @@ template <class T> void adjoint_gradient(Work<T>& w, const StepOptions& o, T dt,
   (void)nk;
 }
 
-// Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and the
-// reduced first_order(). It is Wy^T T22 Wy, and G = T12 Wy - (D2h mu) dlambda/dw in the rows of q_k, G^T in its
-// columns, T11 in both; Wy = d q_k+1/dw (unit rows for prescribed variables). What belongs to q_k follows from p_k by R
-// = w.lin.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and R^T K R + G
-// R + R^T G^T.
+// Third derivatives of Ld, and second ones of the constraints and forces, contracted with the adjoints: T11, T12, T22
+// into lin.E3, by inputs into lin.Hu, Huu; lin.rhs (nc x nv): rows D(C0_c mu)/dq_k
 //
-// reads comp, gen, lin.Z, L, Rt, forces, con; writes H, along, lin.E3, mu, nu; scratch: lin.P, T_, S, rhs, g, tmp, and
-// dual (models with balls only, else null)
-inline void second_contracted(Work<double>& w, Work<Dual>* dual, const StepOptions& o, double dt, const double* zq,
-                              const double* zp, const double* zl, double* H) {
+// reads what second_contracted() reads; writes lin.E3, Hu, Huu, rhs, mu, nu, along; scratch: lin.T_, g, tmp, and dual
+inline void second_terms(Work<double>& w, Work<Dual>* dual, const StepOptions& o, double dt, const double* zq,
+                         const double* zp, const double* zl) {
   const ModelData& M = *w.M;
-  int nv = M.nv, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
+  int nv = M.nv, nd = M.nd, nc = M.nc;
   Slots<double> s = slots<double>(o, dt);
   adjoint(w, o, dt, zq, zp, zl, true);
   double* rows = w.lin.rhs;  // D2h_c(q_k) mu
@@ -300,7 +305,7 @@ inline void second_contracted(Work<double>& w, Work<Dual>* dual, const StepOptio
     w.along.dv[i] = (z - w.lin.mu[i]) * idt * idt;
   }
   bool inputs = M.full_forces;
-  if (dual) {
+  if (!M.flat) {
     double* z = w.along.dv;  // along the ends themselves
     for (int i = 0; i < nv; ++i) z[i] = i < nd ? zp[i] : 0;
     ball_third(w, *dual, o, dt, w.lin.mu, z, rows);
@@ -309,15 +314,93 @@ inline void second_contracted(Work<double>& w, Work<Dual>* dual, const StepOptio
     third(w, s, w.lin.E3);
     if (!M.potentials.empty()) potentials_third(w, w.kin.q, s, w.lin.E3);
   }
-  if (inputs && !dual) {
+  if (inputs && M.flat) {
     double* m = w.lin.g;
     for (int i = 0; i < nv; ++i) m[i] = i < nd ? o.plus * zp[i] + o.minus * w.lin.mu[i] : 0;
     forces_second(w, w.kin.q, w.kin.v, m, s, idt, w.lin.E3);
   }
   if (nc) {
-    if (!dual) constraint_third(w, w.step.x, w.kin.start, w.con.lam, -1.0, w.lin.mu, w.lin.E3.h11, rows);
+    if (M.flat) constraint_third(w, w.step.x, w.kin.start, w.con.lam, -1.0, w.lin.mu, w.lin.E3.h11, rows);
     constraint_hessian(w, w.step.y, w.kin.end, w.lin.nu, 1.0, w.con.C1, w.lin.E3.h22, nv, nv);
   }
+  if (M.nh < nc) velocity_second(w, *dual, o, dt, rows);
+}
+
+// The Hessian where q_k enters the velocity constraints beside the momentum balance, so that nothing follows from p_k:
+// Wy^T T22 Wy, G = T12 Wy - (D(C0 mu)) dlambda/dw in the rows and columns of q_k, T11 in both. After second_terms() and
+// first_order() of all columns.
+//
+// reads lin.Z, L, E3, Hu, Huu, rhs; writes H; scratch: lin.T_, S
+inline void second_of_all(Work<double>& w, double dt, double* H) {
+  const ModelData& M = *w.M;
+  const int nv = M.nv, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), rho = nv + nd + nu;
+  double *TW = w.lin.T_, *G = w.lin.S;
+  const double *rows = w.lin.rhs, *Z = w.lin.Z;
+  auto times_Wy = [&](double* to, const double* row) {  // to (nw) = row (nv) Wy
+    for (int l = 0; l < nw; ++l) to[l] = 0;
+    for (int k = 0; k < nd; ++k)
+      if (row[k] != 0) axpy(to, row[k], Z + size_t(k) * ld, nw);
+    for (int k = nd; k < nv; ++k) to[rho + k - nd] += row[k];
+  };
+  for (int i = 0; i < nv; ++i) {
+    times_Wy(TW + size_t(i) * ld, w.lin.E3.h22 + size_t(i) * nv);
+    times_Wy(G + size_t(i) * ld, w.lin.E3.h12 + size_t(i) * nv);
+    for (int c = 0; c < nc; ++c)
+      if (rows[c * nv + i] != 0) axpy(G + size_t(i) * ld, -rows[c * nv + i], w.lin.L + size_t(c) * ld, nw);
+    for (int a = 0; a < nu && M.full_forces; ++a) G[size_t(i) * ld + nv + nd + a] += dt * w.lin.Hu[i * nu + a];
+  }
+  for (int k = 0; k < nw * nw; ++k) H[k] = 0;
+  for (int i = 0; i < nv; ++i)
+    for (int k = 0; k < nw; ++k) {
+      const double y = i < nd ? Z[size_t(i) * ld + k] : double(k == rho + i - nd);
+      if (y != 0) axpy(H + size_t(k) * nw, y, TW + size_t(i) * ld, nw);
+    }
+  for (int i = 0; i < nv; ++i)
+    for (int k = 0; k < nw; ++k) {
+      H[size_t(i) * nw + k] += G[size_t(i) * ld + k];
+      H[size_t(k) * nw + i] += G[size_t(i) * ld + k];
+    }
+  for (int i = 0; i < nv; ++i)
+    for (int k = 0; k < nv; ++k) H[size_t(i) * nw + k] += w.lin.E3.h11[i < k ? i * nv + k : k * nv + i];
+  for (int a = 0; a < nu && M.full_forces; ++a) {
+    const int ra = nv + nd + a;
+    double* t = TW;
+    for (int l = 0; l < nw; ++l) t[l] = 0;
+    for (int i = 0; i < nv; ++i) {
+      const double x = dt * w.lin.Hu[(nv + i) * nu + a];
+      if (i < nd) axpy(t, x, Z + size_t(i) * ld, nw);
+      else t[rho + i - nd] += x;
+    }
+    for (int l = 0; l < nw; ++l) {
+      H[size_t(ra) * nw + l] += t[l];
+      H[size_t(l) * nw + ra] += t[l];
+    }
+    for (int b = 0; b < nu; ++b)
+      H[size_t(ra) * nw + nv + nd + b] += dt * dt * w.lin.Huu[(a < b ? a * nu + b : b * nu + a)];
+  }
+  for (int i = 0; i < nw; ++i)
+    for (int k = 0; k < i; ++k)
+      H[size_t(i) * nw + k] = H[size_t(k) * nw + i] = 0.5 * (H[size_t(i) * nw + k] + H[size_t(k) * nw + i]);
+}
+
+// Hessian (nw x nw) of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda as functions of w (12.1). After prepare(second_order) and the
+// reduced first_order(). It is Wy^T T22 Wy, and G = T12 Wy - (D2h mu) dlambda/dw in the rows of q_k, G^T in its
+// columns, T11 in both; Wy = d q_k+1/dw (unit rows for prescribed variables). What belongs to q_k follows from p_k by R
+// = w.lin.Rt^T, so only the columns from p_k on are formed: K = Wy^T T22 Wy and G there, then R^T K + G and R^T K R + G
+// R + R^T G^T.
+//
+// With velocity constraints after first_order() of all columns instead.
+//
+// reads comp, gen, lin.Z, L, Rt, forces, con; writes H, along, lin.E3, mu, nu; scratch: lin.P, T_, S, rhs, g, tmp, and
+// dual (models with balls or velocity constraints only, else null)
+inline void second_contracted(Work<double>& w, Work<Dual>* dual, const StepOptions& o, double dt, const double* zq,
+                              const double* zp, const double* zl, double* H) {
+  const ModelData& M = *w.M;
+  int nv = M.nv, nd = M.nd, nu = M.nu, nc = M.nc, nw = w.nw, ld = w.stride(), xc = w.x_column();
+  second_terms(w, dual, o, dt, zq, zp, zl);
+  if (M.nh < nc) return second_of_all(w, dt, H);
+  const double* rows = w.lin.rhs;
+  const bool inputs = M.full_forces;
   int c0 = first_reduced(w), cols = xc - c0, rho = nv + nd + nu;
   double *S = w.lin.S, *TW = w.lin.T_, *Z = w.lin.Z + c0;
   sparse_times(w, TW + c0, nv, ld, cols, w.lin.E3.h22, nv, pattern(M), (const double*)Z, 1.0, S);

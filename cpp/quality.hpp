@@ -152,7 +152,7 @@ template <class T> struct Quality {
 
   // The middle in `now` belongs to part `part` of the step, of length h; w holds the constraints at its start.
   //
-  // reads con.C0, con.lam, step.u
+  // reads con.C0, b, lam, step.u
   void add_part(const Work<T>& w, const StepOptions& o, const Parts& parts, int part, double h) {
     const ModelData& M = *w.M;
     const Middle<T>&a = last, &b = now;
@@ -179,6 +179,7 @@ template <class T> struct Quality {
         if (w.loops.on) driven += T(w.loops.force[nd + k]) * mean_v;
         for (int c = 0; c < M.nc && !w.loops.on; ++c) driven += w.con.lam[c] * w.con.C0[c * M.nv + nd + k] * mean_v;
       }
+      for (int c = M.nh; c < M.nc; ++c) driven += (w.con.lam[c] + w.con.lam[c]) * w.con.b[c];
       work = half * work;
       driven = half * driven;
       balance += (b.energy - a.energy) - (work + driven);
@@ -198,8 +199,7 @@ template <class T> struct Quality {
     if (inputs && part == 0)
       for (int i = 0; i < nd; ++i) I[0][i] = T(0.0);
     if (elements_have_inputs)  // which part of a force is an input's cannot be told
-      for (int i = 0; i < nd; ++i)
-        I[0][i] += weight * (M.has_damping ? b.F[i] + T(M.damping[i]) * b.v[i] : b.F[i]);
+      for (int i = 0; i < nd; ++i) I[0][i] += weight * (M.has_damping ? b.F[i] + T(M.damping[i]) * b.v[i] : b.F[i]);
     else
       for (size_t i = 0; i < M.force_v.size(); ++i) I[0][M.force_v[i]] += weight * w.step.u[M.force_u[i]];
     dt[0] += h;

@@ -20,6 +20,7 @@ const std::vector<Family>& families() {
       {"potentials", &ModelData::potentials, {DALEMBERT_POTENTIALS(DALEMBERT_X)}},
       {"forces", &ModelData::forces, {DALEMBERT_FORCES(DALEMBERT_X)}},
       {"constraints", &ModelData::constraints, {DALEMBERT_CONSTRAINTS(DALEMBERT_X)}},
+      {"velocities", &ModelData::constraints, {DALEMBERT_VELOCITIES(DALEMBERT_X)}},
   };
 #undef DALEMBERT_X
   return list;
@@ -167,7 +168,8 @@ static void read(const nb::dict& d, ModelData& M) {
   M.free_pattern_dynamic = dynamic(M.free_pattern, M.free_pattern_offset);
   int first = 0;
   for (const Family& f : families()) {
-    M.*f.elements = elements(get<nb::list>(d, f.name), f.kinds, first);
+    if (f.name == std::string("velocities")) M.nh = int(M.constraints.size());  // they follow the holonomic ones
+    for (const Element& e : elements(get<nb::list>(d, f.name), f.kinds, first)) (M.*f.elements).push_back(e);
     first += int(f.kinds.size());
   }
   M.nc = int(M.constraints.size());

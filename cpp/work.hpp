@@ -120,7 +120,8 @@ template <class T> struct ElementScratch {
 // ---- the step
 template <class T> struct ConstraintRows {
   T *h, *size;               // values, and what they are judged against (nc)
-  T *C0, *C1;                // Dh at q_k and q_k+1 (nc x nv)
+  T *C0, *C1;                // Dh at q_k and q_k+1 (nc x nv); of velocity constraints a(q_k), and derivatives by q_k+1
+  T *Cx, *b, *b_mid;         // velocity constraints: their derivatives by q_k (rows x nv), b(q_k) and b(q_m) (nc)
   T *lam, *lam_kept, *dlam;  // multipliers, kept ones, Newton's change
   T *X, *schur;              // N^-1 C0^T (nd x (nc + 1)), C1 N^-1 C0^T (nc x nc)
   double* dense;             // small dense systems
@@ -296,6 +297,9 @@ template <class T> struct Work {
     take(con.size, nc);
     take(con.C0, nc * nv);
     take(con.C1, nc * nv);
+    take(con.Cx, (nc - m.nh) * nv);
+    take(con.b, nc);
+    take(con.b_mid, nc);
     take(con.schur, nc * nc);
     take(con.X, nd * row_stride(nc + 1));
     take(con.lam, nc);

@@ -142,6 +142,7 @@ _BY_HAND = (
     *(da.Gravity, da.PointGravity, da.LinearSpring, da.ConfigSpring, da.NonlinearConfigSpring, da.Potential),
     *(da.ConfigForce, da.Damping, da.LinearDamper, da.Wrench, da.Force),
     *(da.Distance, da.PointToPoint, da.PointOnPlane, da.LinearRelation, da.Cam, da.Constraint),
+    *(da.KnifeEdge, da.RollingDisk, da.RollingSphere, da.VelocityConstraint),  # tests/integrate/test_rolling.py
 )
 
 
@@ -186,6 +187,7 @@ def _function(rng, kind, frames, variables, field):  # type: ignore[no-untyped-d
         da.Potential: lambda: _user_energy(a, frames[int(rng.integers(len(frames)))]).energy,
         da.Force: lambda: _user_force(a, b).force,
         da.Constraint: lambda: _user_constraint(a, b).h,
+        da.VelocityConstraint: lambda: lambda m: m.velocity(a) - m[b] ** 2 * m.velocity(b) + 0.3 * m[a],
     }
     return made[kind]()
 

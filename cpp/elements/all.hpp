@@ -10,6 +10,9 @@
 //               void second(w, e, q, v, P, mu, out)      second derivatives of mu . F: LocalForce2
 //   constraint: T value(w, e, q, P, order, delta, size)  h, as for potentials; *size: the magnitude against which |h|
 //                                                        is judged; the rest from LocalConstraint<Kind>
+//   velocity constraint: T value(w, e, q, P, order)      b, with a in w.local.gradient; order 2: da_i/dq_k (not
+//   symmetric)
+//                                                        in w.local.hessian, db/dq_k in w.local.a
 //
 // q, v: all variables of the model; P: poses of the joints there; delta: the direction in local variables.
 #pragma once
@@ -17,28 +20,33 @@
 #include "config_spring.hpp"
 #include "direction.hpp"
 #include "distance.hpp"
+#include "height.hpp"
 #include "linear_damper.hpp"
 #include "linear_relation.hpp"
 #include "linear_spring.hpp"
 #include "point_gravity.hpp"
 #include "site_field.hpp"
+#include "slip.hpp"
 #include "spline_spring.hpp"
 #include "tape_constraint.hpp"
 #include "tape_force.hpp"
 #include "tape_potential.hpp"
+#include "tape_velocity.hpp"
 #include "torsion_spring.hpp"
 #include "wrench.hpp"
 
 #define DALEMBERT_POTENTIALS(X) \
   X(LinearSpring) X(PointGravity) X(SiteField) X(ConfigSpring) X(SplineSpring) X(TorsionSpring) X(TapePotential)
 #define DALEMBERT_FORCES(X) X(LinearDamper) X(Wrench) X(TapeForce)
-#define DALEMBERT_CONSTRAINTS(X) X(Distance) X(Direction) X(LinearRelation) X(Cam) X(TapeConstraint)
+#define DALEMBERT_CONSTRAINTS(X) X(Distance) X(Direction) X(LinearRelation) X(Cam) X(Height) X(TapeConstraint)
+#define DALEMBERT_VELOCITIES(X) X(Slip) X(TapeVelocity)
 
 namespace dalembert {
 
 enum class ElementKind : int {
 #define DALEMBERT_X(name) name,
   DALEMBERT_POTENTIALS(DALEMBERT_X) DALEMBERT_FORCES(DALEMBERT_X) DALEMBERT_CONSTRAINTS(DALEMBERT_X)
+      DALEMBERT_VELOCITIES(DALEMBERT_X)
 #undef DALEMBERT_X
 };
 
@@ -55,6 +63,9 @@ template <class F> DAL_INLINE auto as_force(const Element& e, F f) {
 }
 template <class F> DAL_INLINE auto as_constraint(const Element& e, F f) {
   switch (e.kind) { DALEMBERT_CONSTRAINTS(DALEMBERT_X) default : __builtin_unreachable(); }
+}
+template <class F> DAL_INLINE auto as_velocity(const Element& e, F f) {
+  switch (e.kind) { DALEMBERT_VELOCITIES(DALEMBERT_X) default : __builtin_unreachable(); }
 }
 #undef DALEMBERT_X
 

@@ -333,6 +333,9 @@ from .mechanics import (
 from .mechanics import (
     twists as twists,
 )
+from .mechanics import (
+    velocity_offset as velocity_offset,
+)
 from .model import (
     Cam as Cam,
 )
@@ -370,6 +373,9 @@ from .model import (
     Kinematic as Kinematic,
 )
 from .model import (
+    KnifeEdge as KnifeEdge,
+)
+from .model import (
     LinearDamper as LinearDamper,
 )
 from .model import (
@@ -397,10 +403,19 @@ from .model import (
     Potential as Potential,
 )
 from .model import (
+    RollingDisk as RollingDisk,
+)
+from .model import (
+    RollingSphere as RollingSphere,
+)
+from .model import (
     Spline as Spline,
 )
 from .model import (
     TorsionSpring as TorsionSpring,
+)
+from .model import (
+    VelocityConstraint as VelocityConstraint,
 )
 from .model import (
     Visual as Visual,

@@ -187,11 +187,23 @@ class Symbolic:
     # ---- constraints
 
     def h(self) -> Any:
-        """Constraint functions in the order of `Model.constraints`, nc."""
-        return self._keep("h", lambda: self.ca.vertcat(self.ca.SX(0, 1), *self._of("constraints")))
+        """Constraint functions of the configuration in the order of `Model.constraints`, nh."""
+        return self._keep("h", lambda: self._constraints(False))
+
+    def velocity_constraints(self) -> Any:
+        """Constraint functions of configuration and velocity, a(q) v + b(q), in the order of `Model.constraints`, nc - nh."""
+        return self._keep("rates", lambda: self._constraints(True))
+
+    def _constraints(self, rates: bool) -> Any:
+        rows = [self.ca.SX(0, 1)]
+        for e in self.model.elements:
+            if e.rates if rates else e.size - e.rates:
+                found, first = self.ca.vertcat(e.symbolic(self)), e.size - e.rates
+                rows.append(found[first:] if rates else found[:first])
+        return self.ca.vertcat(*rows)
 
     def constraint_jacobian(self) -> Any:
-        """dh/dq, nc x nq."""
+        """dh/dq, nh x nq."""
         return self._keep("dh", lambda: self.ca.jacobian(self.h(), self.q))
 
     # ---- for the definitions of elements

@@ -126,3 +126,8 @@ def test_scissor_lift(tmp_path, capsys):
 def test_n_link_runtime(tmp_path, capsys):
     text = run("n_link_runtime", tmp_path, capsys)
     assert numbers(text, rf"N\^{NUMBER}")[0] < 1.3
+
+
+def test_bicycle(tmp_path, capsys):
+    text = run("bicycle", tmp_path, capsys)
+    assert "order 6" in text and (tmp_path / "bicycle.png").is_file()

@@ -41,14 +41,18 @@ def check_model(model: da.Model, seed: int) -> None:
     gradient = ca.gradient(energy, x)
     along = ca.jtimes(gradient, x, d)
     out = [energy, gradient, along, ca.jtimes(along, x, e)]
-    hw = ca.dot(h, ca.DM(weight)) if model.nc else ca.SX(0)
+    nh = model.nh
+    hw = ca.dot(h, ca.DM(weight[:nh])) if nh else ca.SX(0)
     gh = ca.gradient(hw, s.q)
     hd = ca.jtimes(gh, s.q, ca.DM(dq))
-    out += [h if model.nc else ca.SX(0, 1), gh, hd, ca.jtimes(hd, s.q, ca.DM(eq))]
+    out += [h if nh else ca.SX(0, 1), gh, hd, ca.jtimes(hd, s.q, ca.DM(eq))]
     w = ca.vertcat(s.q, s.v, s.u)
     direction = ca.DM(np.r_[dq, dv, du])
     gf = ca.gradient(ca.dot(force, ca.DM(mu)), w)
     out += [force, gf, ca.jtimes(gf, w, direction)]
+    rates = ca.dot(s.velocity_constraints(), ca.DM(weight[nh:])) if model.nc > nh else ca.SX(0)
+    a = ca.gradient(rates, s.v)
+    out += [rates, a, ca.jtimes(a, s.q, ca.DM(dq))]
     values = [np.array(y).ravel() for y in ca.Function("f", [s.q, s.v, s.u], [ca.densify(y) for y in out])(q, v, u)]
 
     close("L", da.lagrangian(model, q, v), values[0])
@@ -59,10 +63,15 @@ def check_model(model: da.Model, seed: int) -> None:
     tqq, tqv, tvv = da.lagrangian_third(model, q, v, eq, ev)
     close("third derivatives of L", np.r_[tqq @ dq + tqv @ dv, tqv.T @ dq + tvv @ dv], values[3])
     if model.nc:
+        C, b = da.constraint_jacobian(model, q), da.velocity_offset(model, q)
+        on_h, on_v = weight * (np.arange(model.nc) < nh), weight * (np.arange(model.nc) >= nh)
         close("h", da.constraints(model, q), values[4])
-        close("Dh", weight @ da.constraint_jacobian(model, q), values[5])
-        close("D2h", da.constraint_hessian(model, q, weight) @ dq, values[6])
-        close("D3h", da.constraint_third(model, q, eq, weight) @ dq, values[7])
+        close("Dh", on_h @ C, values[5])
+        close("D2h", da.constraint_hessian(model, q, on_h) @ dq, values[6])
+        close("D3h", da.constraint_third(model, q, eq, on_h) @ dq, values[7])
+        close("a v + b", on_v @ (C @ v + b), values[11])
+        close("a", on_v @ C, values[12])
+        close("Da", da.constraint_hessian(model, q, on_v) @ dq, values[13])
     close("F", da.force(model, q, v, u), values[8])
     fq, fv, fu = da.force_first(model, q, v, u)
     close("first derivatives of F", np.r_[mu @ fq, mu @ fv, mu @ fu], values[9])

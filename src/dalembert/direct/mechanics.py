@@ -13,13 +13,14 @@ from ..symbolic import Quantities, Symbolic
 class Mechanics:
     """Derivatives of the Lagrangian, forces and constraints as CasADi functions of q, v (nq) and u (nu).
 
-    `lq(q, v)`, `lv(q, v)` (dynamic rows, nd), `momentum(q, v)` (nd), `force(q, v, u)` (nd), `h(q)` (nc), `dh(q)`
-    (nc, nq), `mass(q)` (nd, nq), `curvature(q, v)` (nd, nq): d2L/dv dq.
+    `lq(q, v)`, `lv(q, v)` (dynamic rows, nd), `momentum(q, v)` (nd), `force(q, v, u)` (nd), `h(q)` (nh), `dh(q)`
+    (nh, nq), `mass(q)` (nd, nq), `curvature(q, v)` (nd, nq): d2L/dv dq.
     """
 
     def __init__(self, model: Model) -> None:
         import casadi as ca
 
+        model.require_holonomic("dmoc", "optimize")
         s = self.symbolic = Symbolic(model)
         d = slice(0, model.nd)
         lagrangian = s.lagrangian()

@@ -41,6 +41,7 @@ class EulerModel(OneStepMap):
     def __post_init__(self) -> None:
         if not self.model.configuration.flat:
             raise ValueError("EulerModel adds velocities to coordinates: all joints must be hinges or sliders")
+        self.model.require_holonomic("EulerModel", "MidpointVI")
 
     @property
     def nx(self) -> int:
@@ -69,7 +70,7 @@ class EulerModel(OneStepMap):
 
     def violation(self, x: Array) -> float:
         """Largest |h(q)| of the constraints."""
-        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nc else 0.0
+        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nh else 0.0
 
     def step(self, k: int) -> float:
         """Length of step k (s)."""

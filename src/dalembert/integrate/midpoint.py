@@ -30,6 +30,7 @@ from ..mechanics import (
     dependent_constraints,
     lagrangian_first,
     singular_variables,
+    velocity_offset,
 )
 from ..model import Model, rotation
 from ..progress import progress as shown
@@ -205,7 +206,7 @@ class MidpointVI(OneStepMap):
             w = model.configuration.tangent(v)
             if check and model.nc and v is not None:
                 c = constraint_jacobian(model, x)
-                rate = np.abs(c @ w)
+                rate = np.abs(c @ w + velocity_offset(model, x))
                 if rate.max() > 1e-6 * (1 + (np.abs(c) @ np.abs(w)).max()):
                     worst = int(rate.argmax())
                     raise ValueError(
@@ -232,10 +233,10 @@ class MidpointVI(OneStepMap):
         return p if status else p - lam @ constraint_jacobian(model, q)[:, : model.nd]
 
     def _check_constraints(self, q: Array, what: str) -> None:
-        if not self.model.nc:
+        if not self.model.nh:
             return
         h = np.abs(constraints(self.model, q))
-        scale = 1.0 + np.abs(constraint_jacobian(self.model, q)).max(axis=1)
+        scale = 1.0 + np.abs(constraint_jacobian(self.model, q)[: self.model.nh]).max(axis=1)
         worst = int((h / scale).argmax())
         if h[worst] > 1e-7 * scale[worst]:
             raise ValueError(
@@ -783,7 +784,7 @@ class MidpointVI(OneStepMap):
 
     def violation(self, x: Array) -> float:
         """Largest |h(q)| of the constraints."""
-        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nc else 0.0
+        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nh else 0.0
 
     def lengths(self, steps: int) -> Array:
         """Lengths (N,) of the first N steps (s)."""

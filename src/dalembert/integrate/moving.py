@@ -26,8 +26,9 @@ def constraint_rows(model: Model) -> tuple[dict[str, list[int]], list[float | st
     the variable that is its length, or None."""
     places: dict[str, list[int]] = {}
     lengths: list[float | str | None] = []
-    for e in model.elements:
-        for _ in range(e.size):
+    held = [(e, e.size - e.rates) for e in model.elements] + [(e, e.rates) for e in model.elements]
+    for e, size in held:
+        for _ in range(size):
             row = len(lengths)
             places.setdefault(model.constraints[row], []).append(row)
             if isinstance(e, Distance):

@@ -12,6 +12,8 @@ a perturbation of a motion is dx = T z up to gauge, and z = T+ dx whatever the g
     T = [[Nq, 0, 0], [S Nq, V, 0], [0, 0, 1]],    T+ = [[Nq', 0, 0], [-V'S, V', 0], [0, 0, 1]].
 
 S carries the gauge along when q moves; without it V'dp would change with nu, by V'(nu . D2h) dq.
+
+Constraints on velocities, a(q) v + b(q) = 0, add their rows a to C, and da/dq to S; they leave dq free.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import SingularityError
-from ..mechanics import constraint_hessian, constraint_jacobian, core, lagrangian_second, satisfy_constraints
+from ..mechanics import (
+    constraint_hessian,
+    constraint_jacobian,
+    core,
+    lagrangian_second,
+    satisfy_constraints,
+    velocity_offset,
+)
 from ..model import Model
 from .onestep import StateSpace, Tangent, slopes
 
@@ -47,7 +56,9 @@ def tangent(model: Model, X: Array, tolerance: float) -> Tangent | None:
         return None
     Q = X[:, : model.nq]
     D = np.stack([constraint_jacobian(model, q) for q in Q])
-    Nq, V = _null(D, tolerance, model), _null(D[:, :, : model.nd], tolerance, model)
+    Dh, C = D[:, : model.nh], D[:, :, : model.nd]
+    V = _null(C, tolerance, model)
+    Nq = _null(Dh, tolerance, model) if model.nh else np.tile(np.eye(model.nv), (len(Q), 1, 1))
     nv, nd, a, b = model.nv, model.nd, Nq.shape[2], V.shape[2]
     basis = np.zeros((len(Q), 2 * nv, a + b + nv - nd))
     basis[:, :nv, :a], basis[:, nv : nv + nd, a : a + b], basis[:, nv + nd :, a + b :] = Nq, V, np.eye(nv - nd)
@@ -56,7 +67,8 @@ def tangent(model: Model, X: Array, tolerance: float) -> Tangent | None:
     lift[:, nv : nv + nd, :a] = S @ Nq
     lower[:, a : a + b, :nv] = -np.swapaxes(V, 1, 2) @ S
     onto = np.tile(np.eye(2 * nv), (len(Q), 1, 1))
-    onto[:, :nd, :nv] -= np.linalg.pinv(D[:, :, :nd], rcond=tolerance) @ D
+    if model.nh:
+        onto[:, :nd, :nv] -= np.linalg.pinv(Dh[:, :, :nd], rcond=tolerance) @ Dh
     onto[:, nv : nv + nd, nv : nv + nd] = V @ np.swapaxes(V, 1, 2)
     return Tangent(basis, lift, lower, onto)
 
@@ -105,13 +117,20 @@ def velocity_slope(space: StateSpace, model: Model, x: Array, slope: bool = True
     if nc:
         C = constraint_jacobian(model, q)
         right[:nd, :nv] -= _turn(model, q, along(model, x[None])[2][0])
-        right[nd:, :nv] = -constraint_hessian(model, q) @ v
+        right[nd:, :nv] = -np.einsum("cik,i->ck", constraint_hessian(model, q), v) - _offset_slope(model, q)
         right[nd:, nv + nd :] = -C[:, nd:]
         matrix[nd:, :nd], matrix[:nd, nd:] = C[:, :nd], C[:, :nd].T
     dv = np.zeros((nv, 2 * nv))
     dv[:nd] = np.linalg.lstsq(matrix, right, rcond=1e-13)[0][:nd]
     dv[nd:, nv + nd :] = np.eye(nv - nd)
     return v, dv
+
+
+def _offset_slope(model: Model, q: Array) -> Array:
+    """db/dq (nc, nv) of constraints on velocities, zero for others."""
+    if not velocity_offset(model, q).any():
+        return np.zeros((model.nc, model.nv))
+    return slopes(lambda d: velocity_offset(model, model.integrate(q, d)), model.nv)
 
 
 def _turn(model: Model, q: Array, nu: Array) -> Array:

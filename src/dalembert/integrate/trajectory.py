@@ -325,7 +325,7 @@ class Trajectory:
         """Largest |h(q)| at every instant, (N+1,)."""
         from ..mechanics import constraints
 
-        if not self.model.nc:
+        if not self.model.nh:
             return np.zeros(len(self.t))
         return np.abs(constraints(self.model, self.q)).max(axis=1)  # type: ignore[no-any-return]
 

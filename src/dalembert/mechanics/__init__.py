@@ -30,6 +30,7 @@ from .evaluate import (
     singular_variables,
     spatial_momentum,
     twists,
+    velocity_offset,
 )
 from .solve import consistent_velocity, equilibrium, satisfy_constraints
 from .trim import trim
@@ -68,4 +69,5 @@ __all__ = [
     "spatial_momentum",
     "trim",
     "twists",
+    "velocity_offset",
 ]

@@ -337,7 +337,7 @@ def spatial_momentum(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayL
 
 
 def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    """h(q): (nc,), or (N, nc).
+    """h(q), the constraints on the configuration: (nh,), or (N, nh).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -345,13 +345,13 @@ def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     array([1.])
     """
     x, single = _many(model, q)
-    h = _rows(model, x, core(model).constraints(x)[0])
+    h = _rows(model, x, core(model).constraints(x)[0])[:, : model.nh]
     finite_results(model, x, "h", h)
     return h[0] if single else h
 
 
 def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
-    """Dh(q): (nc, nv).
+    """C(q): (nc, nv), Dh in the nh rows of constraints on the configuration, a(q) in those on velocities.
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -364,8 +364,24 @@ def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Arr
     return c
 
 
+def velocity_offset(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """What constraint rows have besides C(q) v = 0: (nc,), b(q) of the constraints on velocities a(q) v + b(q) = 0, zero for others.
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.tx("x", da.ty("y", mass=1.0))], [da.VelocityConstraint(lambda m: m.velocity("y") - 2 * m["x"])])
+    >>> da.velocity_offset(m, [3.0, 0.0])
+    array([-6.])
+    """
+    x = _q(model, q)
+    b: Array = core(model).constraints(x[None])[0][0].copy()
+    b[: model.nh] = 0.0
+    finite_results(model, x, "b", b)
+    return b
+
+
 def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike | None = None) -> Array:
-    """D2h(q): (nc, nv, nv), or its sum weighted with (nc,) numbers: (nv, nv).
+    """DC(q): (nc, nv, nv), or its sum weighted with (nc,) numbers: (nv, nv). D2h for constraints on the configuration; for those on velocities
+    entry (i, k) is the derivative of a_i by q_k, which is not symmetric.
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -397,6 +413,10 @@ def constraint_third(
     """
     x = _q(model, q)
     w, d = vector(weight, model.constraints, "weight"), model.configuration.tangent(direction, "direction")
+    if w[model.nh :].any():
+        raise ValueError(
+            "third derivatives are those of constraints on the configuration: give the others the weight 0"
+        )
     third: Array = core(model).constraint_third(x, w, d)
     finite_results(model, x, "D3h", third)
     return third
@@ -571,6 +591,7 @@ def acceleration(
             raise _singular(model, x)
         return Acceleration(ddq, -lam)  # the core has the force +Dh^T lambda
     _without_balls(model, "derivatives of the acceleration")
+    model.require_holonomic("the derivative of the acceleration", "the step's (MidpointVI.linearize)")
     ddq, lam, da, dl, ok = c.acceleration_first(x, w, i, k)
     if not (ok and all(np.isfinite(a).all() for a in (ddq, lam, da, dl))):
         raise _singular(model, x)
@@ -594,6 +615,7 @@ def acceleration_second(
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
     _without_balls(model, "derivatives of the acceleration")
+    model.require_holonomic("the derivative of the acceleration", "the step's (MidpointVI.linearize)")
     d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.velocities[model.nd :], "ddq_kin"))
     if not (ok and np.isfinite(d2a).all() and np.isfinite(d2l).all()):
         raise _singular(model, x)

@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike
 from ..arrays import Array, vector
 from ..errors import ConvergenceError
 from ..model import Model
-from .evaluate import checked, constraint_hessian, constraint_jacobian, constraints, core, finite_results, mass_matrix
+from .evaluate import (
+    checked,
+    constraint_hessian,
+    constraint_jacobian,
+    constraints,
+    core,
+    finite_results,
+    mass_matrix,
+    velocity_offset,
+)
 
 
 def _held(model: Model, fixed: Iterable[str]) -> set[int]:
@@ -51,18 +60,18 @@ def satisfy_constraints(
     x = checked(model).configuration.point(q).copy()
     held = _held(model, fixed) | (set(range(model.nd, model.nv)) if keep_kinematic else set())
     free = [i for i in range(model.nv) if i not in held]
-    if not model.nc:
+    if not model.nh:
         return x
 
     def error(y: Array) -> float:
         return float(np.abs(constraints(model, y)).max())
 
     best = error(x)
-    scale = 1.0 + float(np.abs(constraint_jacobian(model, x)).max())
+    scale = 1.0 + float(np.abs(constraint_jacobian(model, x)[: model.nh]).max())
     for _ in range(max_iterations):
         if best <= tolerance * scale:
             return x
-        h, c = constraints(model, x), constraint_jacobian(model, x)[:, free]
+        h, c = constraints(model, x), constraint_jacobian(model, x)[: model.nh, free]
         step: Any = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
         t = 1.0
         while t > 1e-10:
@@ -92,7 +101,7 @@ def consistent_velocity(
     *,
     fixed: Iterable[str] = (),
 ) -> Array:
-    """The velocity nearest to v (in the kinetic-energy metric) with Dh v = 0, keeping kinematic and `fixed` variables.
+    """The velocity nearest to v (in the kinetic-energy metric) with Dh v = 0 and a v + b = 0, keeping kinematic and `fixed` variables.
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
@@ -104,11 +113,11 @@ def consistent_velocity(
         return w
     held = _held(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
-    c = constraint_jacobian(model, x)
+    c, b = constraint_jacobian(model, x), velocity_offset(model, x)
     m = mass_matrix(model, x)[np.ix_(free, free)]
     a = np.linalg.solve(m, c[:, free].T)
-    w[free] -= a @ np.linalg.lstsq(c[:, free] @ a, c @ w, rcond=1e-12)[0]
-    left = float(np.abs(c @ w).max())
+    w[free] -= a @ np.linalg.lstsq(c[:, free] @ a, c @ w + b, rcond=1e-12)[0]
+    left = float(np.abs(c @ w + b).max())
     if left > 1e-8 * (1 + float(np.abs(w).max())):
         raise ConvergenceError(
             f"no velocity satisfies the constraints (rate {left:.3g} remains)", residual=left, state=w
@@ -139,7 +148,7 @@ def equilibrium(
     x = checked(model).configuration.point(q).copy()
     held = _held(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
-    load, nc = vector(u, model.inputs, "u"), model.nc
+    load, nc = vector(u, model.inputs, "u"), model.nh
     c = core(model)
     zero = np.zeros(model.nv)
     if nc:
@@ -166,13 +175,13 @@ def equilibrium(
         if model.nu:
             hessian[: model.nd] -= c.force_first(x, zero, load)[0]
         h, j = (
-            (constraints(model, x), constraint_jacobian(model, x)[:, free])
+            (constraints(model, x), constraint_jacobian(model, x)[:nc, free])
             if nc
             else (zero[:0], np.zeros((0, len(free))))
         )
         if nc:
             lam = np.linalg.lstsq(j.T, g, rcond=None)[0]
-            hessian = hessian - constraint_hessian(model, x, lam)
+            hessian = hessian - constraint_hessian(model, x, np.pad(lam, (0, model.nc - nc)))
         residual = g - j.T @ lam
         scale = 1.0 + float(np.abs(g).max())
         size = max(float(np.abs(residual).max()) / scale, float(np.abs(h).max()) if nc else 0.0)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Matrix = NDArray[np.float64]
 
 FAMILIES: tuple[str, ...] = tuple(ELEMENT_KINDS)  # lists of elements that the core has
+FAMILY_OF: dict[str, str] = {
+    kind: family for family, kinds in ELEMENT_KINDS.items() for kind in kinds
+}  # lists of the core
 CHAIN_DEPTH = 14  # paths longer than this use the O(n) elimination (no coupling elements allowed)
 
 
@@ -30,7 +33,9 @@ def compile_model(model: Model) -> dict[str, Any]:
     table = Table(tree)
     rows: dict[str, list[Row]] = {family: [] for family in FAMILIES}
     for e in model.elements:
-        rows[e.FAMILY] += e.compile(table)
+        for row in e.compile(table):
+            rows[FAMILY_OF[row["kind"]]].append(row)
+    constraints = rows["constraints"] + rows["velocities"]
     rotation, gz = _gravity_axes(table.gravity)
     io = max([max(t["n_in"], t["n_out"]) for t in table.tapes], default=0)
     return {
@@ -67,8 +72,8 @@ def compile_model(model: Model) -> dict[str, Any]:
         "max_tape_work": max([t["n_work"] for t in table.tapes], default=0),
         "max_tape_io": io + 2 * table.max_local + model.nu,
         **tree.reference(),
-        **_seen_by_constraints(tree, table, rows["constraints"]),
-        **_structure(tree, table, rows["potentials"], rows["forces"], rows["constraints"]),
+        **_seen_by_constraints(tree, table, constraints),
+        **_structure(tree, table, rows["potentials"], rows["forces"], constraints),
     }
 
 

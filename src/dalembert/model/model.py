@@ -128,11 +128,13 @@ class Model:
 
     @cached_property
     def constraints(self) -> tuple[str, ...]:
-        """A name for every constraint row; length nc."""
-        rows = []
+        """A name for every constraint row; length nc. The nh rows on the configuration come first, then those on velocities."""
+        holonomic, rates = [], []
         for e in self._elements:
-            rows += [e.label if e.size == 1 else f"{e.label}[{i}]" for i in range(e.size)]
-        return tuple(rows)
+            names = [e.label if e.size == 1 else f"{e.label}[{i}]" for i in range(e.size)]
+            holonomic += names[: e.size - e.rates]
+            rates += names[e.size - e.rates :]
+        return (*holonomic, *rates)
 
     @property
     def velocities(self) -> tuple[str, ...]:
@@ -176,8 +178,21 @@ class Model:
 
     @property
     def nc(self) -> int:
-        """Number of constraint rows."""
+        """Number of constraint rows: nh on the configuration, then those on velocities."""
         return sum(e.size for e in self._elements)
+
+    @property
+    def nh(self) -> int:
+        """Number of constraint rows on the configuration, h(q) = 0."""
+        return sum(e.size - e.rates for e in self._elements)
+
+    def require_holonomic(self, what: str, instead: str) -> None:
+        """Raise `ModelError` where there are constraints on velocities, which `what` does not know; `instead` names the way out."""
+        for e in self._elements:
+            if e.rates:
+                raise ModelError(
+                    f"{e.label}: {what} knows no constraints on velocities; use {instead}", culprit=e.label
+                )
 
     def index(self, variable: str) -> int:
         """Index of a variable in q; KeyError-like `ModelError` with the nearest names when unknown."""

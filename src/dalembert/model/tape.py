@@ -268,6 +268,36 @@ def derivatives(tape: Tape, label: str = "tape") -> Derivatives:
     )
 
 
+def rate_derivatives(tape: Tape, label: str = "tape") -> Derivatives:
+    """Programs of a velocity constraint a(q) v + b(q): `value`: q -> b, a (m); `first` (and `second`, which the core does not run): q -> b, a,
+    db/dq (m), da/dq (m, m). ValueError where the tape is not linear in velocities, depends on none, or on inputs.
+
+    >>> from dalembert import Model, VelocityConstraint, tx, ty
+    >>> cart = Model([tx("x", ty("y", mass=1.0))], [VelocityConstraint(lambda m: m.velocity("y") - m["x"] * m.velocity("x"))])
+    >>> rate_derivatives(cart.elements[0].tape).first.n_out
+    9
+    """
+    import casadi as ca
+
+    if tape.inputs:
+        raise ValueError(f"depends on the input '{tape.inputs[0]}': only configuration and velocities may enter")
+    m = len(tape.variables)
+    q, v = ca.SX.sym("q", m), ca.SX.sym("v", m)
+    (rate,) = tape.expression(ca.vertsplit(q), ca.vertsplit(v))
+    if not ca.depends_on(rate, v):
+        raise ValueError("contains no velocity: a Constraint holds functions of the configuration")
+    if not ca.is_linear(rate, v):
+        raise ValueError("must be linear in velocities, a(q) v + b(q)")
+    a = ca.jacobian(rate, v).T
+    b = ca.substitute(rate, v, ca.SX.zeros(m))
+
+    def program(*outputs: Any) -> Program:
+        return _program(ca, [q], ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs)), label)
+
+    first = program(b, a, ca.jacobian(b, q), ca.jacobian(a, q))
+    return Derivatives(tape.variables, (), (), program(b, a), first, first)
+
+
 def _program(ca: Any, arguments: list[Any], outputs: Any, label: str) -> Program:
     code = _instructions(ca, arguments, outputs, label) if outputs.numel() else []
     constants: dict[str, int] = {}  # by hexadecimal text: equal numbers share a place, 0.0 and -0.0 do not

@@ -25,10 +25,13 @@ from ..model import (
     Kinematic,
     Model,
     PointToPoint,
+    RollingDisk,
+    floating,
     free_euler,
     rx,
     ry,
     rz,
+    se3,
     tx,
     ty,
     tz,
@@ -151,6 +154,40 @@ def free_top(
     return Model([body], [Gravity((0.0, 0.0, -gravity))] if gravity else [], "free_top")
 
 
+def bicycle() -> Model:
+    """The benchmark bicycle of Meijaard, Papadopoulos, Ruina, Schwab 2007 (Whipple's model): rear frame with a rider, fork, two wheels that roll.
+
+    In its neutral configuration it stands upright at the origin, x forward, y to the right, z down (gravity along +z), as the paper has it.
+    Variables: the floating `frame`, the wheels' angles `rear`, `front` (negative rates roll forward), the angle `steer`.
+
+    >>> bicycle().nd, bicycle().nc
+    (9, 6)
+    """
+    tilt, wheelbase, trail = np.pi / 10, 1.02, 0.08
+
+    def at(x: float, z: float, angle: float = 0.0) -> NDArray[np.float64]:
+        pose = np.eye(4)
+        pose[:3, :3] = [[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]]
+        pose[:3, 3] = x, 0.0, z
+        return pose
+
+    axis = at(wheelbase + trail - 0.7 * np.tan(tilt), -0.7, tilt)  # a point of the steering axis, z along it
+    in_fork = np.linalg.inv(axis)
+    front = ry("front", name="front wheel", mass=3.0, inertia=(0.1405, 0.28, 0.1405))
+    bar = (0.05892, 0.06, 0.00708, 0.0, -0.00756, 0.0)
+    fork = rz(
+        "steer",
+        se3(in_fork @ at(0.9, -0.7), name="handlebar", mass=4.0, inertia=bar),
+        se3(in_fork @ at(wheelbase, -0.35), front),
+    )
+    rear = ry("rear", name="rear wheel", mass=2.0, inertia=(0.0603, 0.12, 0.0603))
+    rider = se3(at(0.3, -0.9), name="rider", mass=85.0, inertia=(9.2, 11.0, 2.8, 0.0, 2.4, 0.0))
+    frame = floating("frame", se3(at(0.0, -0.3), rear), rider, se3(axis, fork), name="frame")
+    up = (0.0, 0.0, -1.0)
+    wheels = [RollingDisk("rear wheel", 0.3, normal=up), RollingDisk("front wheel", 0.35, normal=up)]
+    return Model([frame], [Gravity((0.0, 0.0, 9.81)), *wheels], "bicycle")
+
+
 def crane(*, mass: float = 1.0, gravity: float = 9.8) -> Model:
     """The robot of Embedded control synthesis: a mass on a string of prescribed length r, below a robot at x_r.
 
@@ -251,6 +288,7 @@ def scissor_lift_configuration(theta: float, *, segments: int = 5, length: float
 
 
 __all__ = [
+    "bicycle",
     "cart_pole",
     "crane",
     "free_top",

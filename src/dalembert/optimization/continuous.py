@@ -77,6 +77,7 @@ class ContinuousSystem(StateSpace):
             raise ModelError(
                 f"ball '{name}': use System(MidpointVI(...)), or Euler angles (spherical_euler)", culprit=name
             )
+        model.require_holonomic("ContinuousSystem", "System(MidpointVI(...))")
         self.model = model
         self._core = core(model)
         self.t = floats(t, "t")
@@ -102,7 +103,7 @@ class ContinuousSystem(StateSpace):
 
     def violation(self, x: Array) -> float:
         """Largest |h(q)| of the constraints."""
-        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nc else 0.0
+        return float(np.abs(constraints(self.model, x[: self.model.nq])).max()) if self.model.nh else 0.0
 
     # ---- the dynamics
 

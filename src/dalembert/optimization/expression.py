@@ -71,7 +71,7 @@ class Symbols:
         return self._velocities()[model.index(name)]
 
     def _velocities(self) -> Any:
-        """v (nq) of the state: M v = p + Dh' mu, Dh v = 0 in the rows of dynamic variables; v itself where x has it."""
+        """v (nq) of the state: M v = p + C' mu, C v + b = 0 in the rows of dynamic variables; v itself where x has it."""
         if self._v is None:
             s, ca = self._of_model("velocity"), self._symbolic.ca  # type: ignore[union-attr]
             n, nd, nc = s.model.nq, s.model.nd, s.model.nc
@@ -79,9 +79,11 @@ class Symbols:
             if all(name.startswith("v.") for name in names):
                 self._v = rates
             else:
-                M, h = s.mass_matrix(), s.constraint_jacobian()
+                moving = s.velocity_constraints()
+                M, h = s.mass_matrix(), ca.vertcat(s.constraint_jacobian(), ca.jacobian(moving, s.v))
+                offset = ca.vertcat(ca.SX.zeros(s.model.nh), ca.substitute(moving, s.v, ca.SX.zeros(n)))
                 p, rho = rates[:nd], rates[nd:]
-                top, bottom = p - M[:nd, nd:] @ rho, -h[:, nd:] @ rho
+                top, bottom = p - M[:nd, nd:] @ rho, -offset - h[:, nd:] @ rho
                 zero = ca.SX(nc, nc)
                 K = ca.vertcat(ca.horzcat(M[:nd, :nd], h[:, :nd].T), ca.horzcat(h[:, :nd], zero))
                 self._v = ca.vertcat(ca.solve(K, ca.vertcat(top, bottom))[:nd], rho)

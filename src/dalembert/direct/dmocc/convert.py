@@ -182,7 +182,8 @@ def from_model(model: Model) -> MultibodySystem:
     >>> from_model(arm).coordinates
     ('a', 'b')
     """
-    groups, _, _ = _groups(needed(model, Model))
+    needed(model, Model).require_holonomic("dmocc", "optimize")
+    groups, _, _ = _groups(model)
     forced = _forced(model)
     bodies: list[RigidBody] = []
     joints: list[Joint] = []

@@ -9,10 +9,12 @@ from .base import ConstraintElement as ConstraintElement
 from .base import Element as Element
 from .base import ForceElement as ForceElement
 from .base import PotentialElement as PotentialElement
+from .base import VelocityElement as VelocityElement
 from .base import element as element
 from .base import is_known as is_known
 from .constraints import *  # noqa: F403
 from .forces import *  # noqa: F403
 from .gravity import *  # noqa: F403
+from .rolling import *  # noqa: F403
 from .springs import *  # noqa: F403
 from .user import *  # noqa: F403

@@ -95,6 +95,11 @@ class Element:
         """Number of constraint rows (0 for potentials and forces)."""
         return 0
 
+    @property
+    def rates(self) -> int:
+        """How many of them, the last ones, constrain velocities."""
+        return 0
+
     # ---- what a kind says about itself
 
     def validate(self) -> None:
@@ -156,6 +161,22 @@ class ConstraintElement(Element):
         return 1
 
 
+@dataclass(frozen=True)
+class VelocityElement(Element):
+    """Elements that hold `rates` functions of configuration and velocity, a(q) v + b(q), at zero, and may hold functions of the configuration
+    too; `symbolic` returns all of them, those of the configuration first, (size,)."""
+
+    FAMILY = "velocities"
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def rates(self) -> int:
+        return 1
+
+
 # ---- the list of all kinds
 
 ELEMENTS: dict[str, type[Element]] = {}  # by name, which is also the name in files
@@ -173,7 +194,9 @@ def element(kind: _Kind) -> _Kind:
     if "__dataclass_params__" not in vars(kind) or not vars(kind)["__dataclass_params__"].frozen:
         raise TypeError(f"element {name} must be a dataclass(frozen=True)")
     if kind.FAMILY not in ELEMENT_KINDS:
-        raise TypeError(f"element {name} must derive from a family (PotentialElement, ForceElement, ConstraintElement)")
+        raise TypeError(
+            f"element {name} must derive from a family (PotentialElement, ForceElement, ConstraintElement, VelocityElement)"
+        )
     for method in ("compile", "symbolic"):
         if getattr(kind, method) is getattr(Element, method):
             raise TypeError(f"element {name} has no {method}()")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import ModelError
-from ..tape import Tape, derivatives, record
-from .base import ConstraintElement, Element, ForceElement, PotentialElement, element
+from ..tape import Tape, derivatives, rate_derivatives, record
+from .base import ConstraintElement, Element, ForceElement, PotentialElement, VelocityElement, element
 from .fields import Function, InputNames, Text
 
 if TYPE_CHECKING:
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from ..compile import Row, Table
     from ..model import Model
 
-__all__ = ["Constraint", "Force", "Potential"]
+__all__ = ["Constraint", "Force", "Potential", "VelocityConstraint"]
 
 
 class _FromFunction(Element):
-    """What the three have in common: one field is a function, and then its tape."""
+    """What they have in common: one field is a function, and then its tape."""
 
     FUNCTION: ClassVar[str]  # name of that field
-    MOVING: ClassVar[bool] = False  # may depend on velocities and inputs, and acts on named rows
+    MOVING: ClassVar[bool] = False  # may depend on velocities
+    ACTS: ClassVar[bool] = False  # may depend on inputs, and acts on named rows
     name: str
 
     @property
@@ -42,7 +43,7 @@ class _FromFunction(Element):
         tape = getattr(self, self.FUNCTION)
         if not isinstance(tape, Tape):
             return
-        if bool(tape.rows) != self.MOVING:
+        if bool(tape.rows) != self.ACTS:
             self._refuse("rows (the variables it acts on) belong to a Force and only there")
         if not self.MOVING and tape.moving:
             self._refuse("may depend on the configuration only")
@@ -80,7 +81,7 @@ class _FromFunction(Element):
             raise
         except Exception as error:
             raise ModelError(f"{label}: its function failed: {type(error).__name__}: {error}", culprit=label) from error
-        if not self.MOVING:
+        if not self.ACTS:
             return record(symbolic, [value], (), label)
         if not isinstance(value, Mapping) or not value:
             self._refuse(f"must return {{variable or frame: expression}}, not {type(value).__name__}")
@@ -120,7 +121,7 @@ def _as_function(tape: Tape) -> Callable[[Quantities], Any]:
     def function(m: Quantities) -> Any:
         values = tape.expression(
             [m[v] for v in tape.variables],
-            [m.velocity(v) for v in tape.variables] if tape.rows else (),
+            [m.velocity(v) for v in tape.variables] if tape.moving else (),
             [m.input(u) for u in tape.inputs],
         )
         return dict(zip(tape.rows, values, strict=True)) if tape.rows else values[0]
@@ -161,7 +162,7 @@ class Force(_FromFunction, ForceElement):
     """
 
     FUNCTION = "force"
-    MOVING = True
+    MOVING = ACTS = True
     force: Function
     uses: InputNames = ()
     name: Text = "Force"
@@ -182,3 +183,30 @@ class Constraint(_FromFunction, ConstraintElement):
     FUNCTION = "h"
     h: Function
     name: Text = "Constraint"
+
+
+@element
+@dataclass(frozen=True)
+class VelocityConstraint(_FromFunction, VelocityElement):
+    """A constraint on velocities of your own: `rate(m)` returns a CasADi expression a(q) v + b(q), linear in velocities, that is held at zero.
+
+    Expressions may use `m["theta"]`, `m.velocity("theta")`, `m.position("bob")`, `m.velocity("bob")`, `m.angular_velocity("bob")`. Time enters
+    through kinematic variables.
+
+    >>> VelocityConstraint(lambda m: m.velocity("x") - m["a"] * m.velocity("y"), name="gear").rates
+    1
+    """
+
+    FUNCTION = "rate"
+    MOVING = True
+    rate: Function
+    name: Text = "VelocityConstraint"
+
+    def check(self, model: Model) -> None:
+        try:
+            rate_derivatives(self.tape, self.label)
+        except ValueError as error:
+            self._refuse(str(error))
+
+    def compile(self, table: Table) -> Iterable[Row]:
+        return [table.on_tapes("TapeVelocity", rate_derivatives(self.tape, self.label))]

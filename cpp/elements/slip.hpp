@@ -1,0 +1,86 @@
+// Velocity with which the point X of a body slides on another, along t: t . (v_a(X) - v_b(X)) (docs/kernels.md 19.2).
+// X = p_a - rho N (a sphere on the plane with normal N), the lowest point of a disk with axis n, or p_a itself (rho =
+// 0: a blade, a knife edge). t is fixed in the joint frame of site c, N in that of b, n in that of a. Number: where t,
+// N, n, rho start in `relation`; n = 0: a sphere.
+#pragma once
+#include "../tree.hpp"
+#include "site.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+// where a round body touches a plane, from its centre: r, and (after start) its derivative by a change of N and n
+template <class T> struct Lowest {
+  V3<T> N, n, m;   // m = N - (N.n) n: along the radius of a disk
+  T rho, k, over;  // k = N.n, over = 1/|m|
+  bool disk;
+  DAL_INLINE V3<T> start(const V3<T>& normal, const V3<T>& axis, bool is_disk, T radius) {
+    N = normal, n = axis, rho = radius, disk = is_disk;
+    if (!disk) return N * -rho;
+    k = dot(N, n);
+    m = N - n * k;
+    over = T(1.0) / sqrt_(dot(m, m));
+    return m * -(rho * over);
+  }
+  DAL_INLINE V3<T> change(const V3<T>& dN, const V3<T>& dn) const {
+    if (!disk) return dN * -rho;
+    const V3<T> dm = dN - n * (dot(dN, n) + dot(N, dn)) - dn * k;
+    return (dm - m * (dot(m, dm) * over * over)) * -(rho * over);
+  }
+};
+
+struct Slip {
+  // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b, which is 0.
+  template <class T> static T value(Work<T>& w, const Element& e, const T*, const Poses<T>& P, int order) {
+    const ModelData& M = *w.M;
+    const unsigned char *anc = M.ancestry.data() + e.pair, *flag = M.path_flag.data() + e.vars;
+    const int *lj = M.local_joint.data() + e.vars, n = e.n;
+    const double* c = M.relation.data() + int(e.par[0]);
+    const V3<T> pa = site_position(M, M.sites[e.site_a], P),
+                t = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(c));
+    const bool round = c[9] != 0, disk = c[6] != 0 || c[7] != 0 || c[8] != 0;
+    Lowest<T> low;
+    V3<T> X = pa;
+    if (round)
+      X += low.start(mul(site_rotation(M, M.sites[e.site_b], P), vec3<T>(c + 3)),
+                     disk ? mul(site_rotation(M, M.sites[e.site_a], P), vec3<T>(c + 6)) : zero3<T>(), disk, T(c[9]));
+    V3<T>*u = w.local.d_i, *axis = w.local.axis, *dX = w.local.vec_a, *dt = w.local.vec_b;
+    for (int i = 0; i < n; ++i) {
+      const Joint& J = M.joints[lj[i] - 1];
+      const V3<T>&a = P.a[lj[i]], &p = P.p[lj[i]];
+      u[i] = point_velocity(J, a, p, X);
+      axis[i] = J.turns() ? a : zero3<T>();
+      const T sign = T(double(flag[i] & 1) - double(flag[i] >> 1 & 1));
+      w.local.gradient[i] = sign * dot(t, u[i]);
+      if (order < 2) continue;
+      dX[i] = flag[i] & 1 ? point_velocity(J, a, p, pa) : zero3<T>();
+      dt[i] = flag[i] & 4 ? cross(axis[i], t) : zero3<T>();
+      if (round)
+        dX[i] += low.change(flag[i] & 2 ? cross(axis[i], low.N) : zero3<T>(),
+                            flag[i] & 1 ? cross(axis[i], low.n) : zero3<T>());
+    }
+    for (int i = 0; order >= 2 && i < n; ++i) {
+      const Joint& J = M.joints[lj[i] - 1];
+      const V3<T>&a = P.a[lj[i]], &p = P.p[lj[i]];
+      const T sign = T(double(flag[i] & 1) - double(flag[i] >> 1 & 1));
+      w.local.a[i] = T(0.0);
+      for (int k = 0; k < n; ++k) {
+        V3<T> du = cross(axis[i], dX[k]);
+        if (k != i && anc[k * n + i]) {  // k moves the joint of i
+          const V3<T> turned = cross(axis[k], a);
+          if (J.turns()) {
+            du += cross(turned, X - p) - cross(a, point_velocity(M.joints[lj[k] - 1], P.a[lj[k]], P.p[lj[k]], p));
+            if (J.pitch != 0.0) du += turned * T(J.pitch);
+          } else {
+            du += turned;
+          }
+        }
+        w.local.hessian[i * n + k] = sign * (dot(dt[k], u[i]) + dot(t, du));
+      }
+    }
+    return T(0.0);
+  }
+};
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert
