@@ -1,5 +1,5 @@
-// Steps of a tree with loops in one elimination, O(n) where loops are local (docs/kernels.md 10.2). A constraint acts on
-// the poses of its sites by wrenches, so that neither the Newton matrix nor Dh is formed:
+// Steps of a tree with loops in one elimination, O(n) where loops are local (docs/kernels.md 10.2). A constraint acts
+// on the poses of its sites by wrenches, so that neither the Newton matrix nor Dh is formed:
 //   N y - C0^T m = b,  C1 y = g   with   z = (xi; eta), xi = sum P2 y, eta = sum S(q_k+1) y over the path of a pose,
 //   o = (f; g), f = sum Q2 y, g = sum of the wrenches at q_k times m over the subtree of a pose.
 // A front is a set of poses and multipliers on which the eliminated part depends: o = F z + phi. Poses are eliminated

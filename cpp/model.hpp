@@ -109,16 +109,16 @@ struct FrontStep {
 };
 struct LoopPlan {
   static constexpr int kStays = -1, kLeaves = -2;
-  bool used = false;       // steps use it
-  int lanes = 0;           // entries of a pose, padded: those of xi, then those of eta
+  bool used = false;         // steps use it
+  int lanes = 0;             // entries of a pose, padded: those of xi, then those of eta
   std::vector<int> xi, eta;  // which of the 8 and 6 entries can differ from zero
   std::vector<FrontStep> steps;
-  std::vector<int> moves;  // pairs of entries (to, from)
+  std::vector<int> moves;                 // pairs of entries (to, from)
   std::vector<int> size, matrix, vector;  // of each front: entries (padded), where its matrix and its vectors start
   std::vector<int> place;  // 3 per constraint: first entry of the poses of its sites when it is added, -1: they rest
   std::vector<int> meet;   // of each constraint: pose above all its sites
   int matrices = 0, vectors = 0, rows = 0;  // sizes of all
-  double work = 0;         // multiply-adds of a factorization
+  double work = 0;                          // multiply-adds of a factorization
 };
 
 struct ModelData {

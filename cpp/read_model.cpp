@@ -303,6 +303,7 @@ static void check(const ModelData& M) {
       for (int u : e.input) optional(u, M.nu);
       optional(e.spline, M.splines.size());
       optional(e.length_var, e.n);
+      if (e.kind == ElementKind::Slip) inside(int(e.par[0]), 10, M.relation.size());
     }
   for (int x : M.local_joint) in(x, 0, M.nj + 1);
   for (int i = 0; i < M.nv; ++i)

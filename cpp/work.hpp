@@ -126,15 +126,15 @@ template <class T> struct ConstraintRows {
   T *X, *schur;              // N^-1 C0^T (nd x (nc + 1)), C1 N^-1 C0^T (nc x nc)
   double* dense;             // small dense systems
 };
-struct LoopWork {  // elimination of a tree with loops (loops.hpp)
-  bool on = false;                   // constraints are wrenches now, and C0, C1 are not kept
-  double *start, *end;               // wrenches of each constraint on the poses of its sites at q_k, q_k+1 (18 each)
-  double* force;                     // Dh(q_k)^T lambda (nv)
-  V6<double>*S0, *S1, *push;         // twists at both ends by joint; wrenches by pose
-  double *turn, *shift, *length;     // rounding of poses: of angles, of positions; path length (by pose)
-  double *a, *c, *q1, *q2;           // of each dynamic component, one pose's entries each
+struct LoopWork {                 // elimination of a tree with loops (loops.hpp)
+  bool on = false;                // constraints are wrenches now, and C0, C1 are not kept
+  double *start, *end;            // wrenches of each constraint on the poses of its sites at q_k, q_k+1 (18 each)
+  double* force;                  // Dh(q_k)^T lambda (nv)
+  V6<double>*S0, *S1, *push;      // twists at both ends by joint; wrenches by pose
+  double *turn, *shift, *length;  // rounding of poses: of angles, of positions; path length (by pose)
+  double *a, *c, *q1, *q2;        // of each dynamic component, one pose's entries each
   double *F, *U, *W, *inverse, *size, *z, *phi;
-  double* columns;                   // right-hand sides side by side
+  double* columns;  // right-hand sides side by side
 };
 template <class T> struct StepState {
   T *x, *y;           // q_k, q_k+1 (nq)

@@ -130,4 +130,5 @@ def test_n_link_runtime(tmp_path, capsys):
 
 def test_bicycle(tmp_path, capsys):
     text = run("bicycle", tmp_path, capsys)
-    assert "order 6" in text and (tmp_path / "bicycle.png").is_file()
+    assert "order 6" in text
+    assert (tmp_path / "bicycle.png").is_file()

@@ -52,6 +52,16 @@ class Surface:
 
 
 @dataclass(frozen=True)
+class Round:
+    """A wheel about `axis` (in the frame's axes), or a ball where that is zero, with its centre at a frame's origin, marked so that
+    one sees it turn."""
+
+    frame: str
+    radius: float
+    axis: Triple
+
+
+@dataclass(frozen=True)
 class Push:
     """A "force" (N) or "torque" (N m) at a frame, by name or index in `Model.frame_entries`.
 
@@ -64,4 +74,4 @@ class Push:
     axes: str = "body"
 
 
-Part = Down | Between | Spiral | Pin | Surface | Push
+Part = Down | Between | Spiral | Pin | Surface | Round | Push

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..mechanics import poses as poses_of
 from ..model import Frame, Model, Visual
-from ..model.drawing import Down, Part
+from ..model.drawing import Down, Part, Round
 from ..model.frames import TURN
 from .geometry import IDENTITY, Array, align_z, pose_of, triple
 from .meshes import load_mesh
@@ -43,6 +43,8 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
     girth = _girth(tree, poses[0], extent)
     shapes: list[Shape] = []
     links: list[Link] = []
+    parts = [part for e in model.elements for part in e.draw(model)]
+    round_ones = {model.frame_index(part.frame) for part in parts if isinstance(part, Round)}  # they show their mass
     heaviest = max((e.frame.mass for e in model.frame_entries if e.frame), default=0.0)
     for entry in model.frame_entries[1:]:
         frame = entry.frame
@@ -50,7 +52,7 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
         shapes += [_visual(v, entry.index) for v in frame.visuals if _readable(v)]
         if tree.has_visuals[tree.body[entry.index]]:
             continue
-        if frame.mass > 0:
+        if frame.mass > 0 and entry.index not in round_ones:
             shapes.append(_mass(frame, entry.index, extent, girth, heaviest, reach[tree.body[entry.index]]))
         start = tree.rod_start[entry.index]
         if start is not None:
@@ -59,7 +61,6 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
         shapes_, links_ = _joint(model, tree, run, table, extent, girth)
         shapes += shapes_
         links += links_
-    parts = [part for e in model.elements for part in e.draw(model)]
     drawn = [x for part in parts for x in pictured(part, model, poses, extent, girth)]
     shapes += [x for x in drawn if isinstance(x, Shape)]
     links += [x for x in drawn if isinstance(x, Link)]

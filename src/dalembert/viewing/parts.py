@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Model
-from ..model.drawing import Between, Down, Part, Pin, Push, Spiral, Surface
+from ..model.drawing import Between, Down, Part, Pin, Push, Round, Spiral, Surface
 from .geometry import Array, align_z, pose_of
 from .scene import DARK, RAIL, SPRING, STEEL, STRING, Arrow, Link, Shape
 
@@ -78,6 +78,17 @@ def _surface(part: Surface, s: _Sizes) -> list[Piece]:
     return [Shape("plane", s.model.frame_index(part.frame), (side, side), pose, RAIL, "plane", alpha=0.35)]
 
 
+def _round(part: Round, s: _Sizes) -> list[Piece]:
+    at, r = s.model.frame_index(part.frame), part.radius
+    if not any(part.axis):  # caps at the ends of an axis
+        caps = [pose_of(np.eye(3), (0, 0, sign * 0.55 * r)) for sign in (1, -1)]
+        return [Shape("sphere", at, (r,)), *(Shape("sphere", at, (0.6 * r,), cap, DARK, "joint") for cap in caps)]
+    turned = align_z(part.axis)
+    tyre = Shape("cylinder", at, (r, 0.08 * r), pose_of(turned, (0, 0, 0)))
+    spokes = [(1.7 * r, 0.1 * r, 0.12 * r), (0.1 * r, 1.7 * r, 0.12 * r)]
+    return [tyre, *(Shape("box", at, size, pose_of(turned, (0, 0, 0)), DARK, "joint") for size in spokes)]
+
+
 def _push(part: Push, s: _Sizes) -> list[Piece]:
     if not any(part.components):
         return []
@@ -92,6 +103,7 @@ _PICTURES: dict[type, Callable[[Any, _Sizes], list[Piece]]] = {
     Down: lambda part, s: [],  # only the camera minds
     Pin: _pin,
     Push: _push,
+    Round: _round,
     Spiral: _spiral,
     Surface: _surface,
 }

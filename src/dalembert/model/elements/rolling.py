@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from ..drawing import Part, Pin, Surface
+from ..drawing import Part, Pin, Round, Surface
 from .base import WORLD, VelocityElement, element
 from .fields import Axis, ChoiceField, FrameName, Number
 from .pairs import apart
@@ -123,7 +123,7 @@ class _Rolling(VelocityElement):
         return ca.vertcat(*rows)
 
     def draw(self, model: Model) -> Iterable[Part]:
-        return [Surface(self.surface, self.normal)]
+        return [Surface(self.surface, self.normal), Round(self.frame, self.radius, self.spin_axis())]
 
 
 def _slip(s: Symbolic, frame: str, surface: str, contact: Any) -> Any:
