@@ -30,14 +30,13 @@ template <class T> DAL_APART void velocity_directions(Work<T>& w, const T* q, co
 template <class T> DAL_APART void velocity_rows(Work<T>& w, const Slots<T>& s, const T& dt) {
   const ModelData& M = *w.M;
   const int nv = M.nv;
-  if (!M.flat)
-    for (size_t i = 0; i < M.balls.size(); ++i) ball_slots(w.balls[i]);
+  for (size_t i = 0; i < M.balls.size(); ++i) ball_slots(w.balls[i]);
   for (int c = M.nh; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    const T b = as_velocity(e, [&](auto kind) { return kind.value(w, e, w.kin.q, w.kin.mid, 2); });
+    const T b = as_velocity(e, [&](auto kind) { return kind.rate(w, e, w.kin.q, w.kin.v, w.kin.mid); });
     const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars, n = e.n;
     const double* turn = M.local_turn.data() + e.vars;
-    const T *a = w.local.gradient, *slope = w.local.hessian;
+    const T *a = w.local.gradient, *by_q = w.local.a;
     T *first = w.local.c, *second = w.local.d;
     T rate = b, size = fabs_(b), rounding = T(0.0);
     for (int k = 0; k < n; ++k) {
@@ -45,10 +44,8 @@ template <class T> DAL_APART void velocity_rows(Work<T>& w, const Slots<T>& s, c
       rate += t;
       size += fabs_(t);
       rounding += fabs_(a[k]) * ((lq[k] < 0 ? T(0.0) : fabs_(w.kin.q[lq[k]])) + T(turn[k]));
-      T by_q = w.local.a[k];
-      for (int i = 0; i < n; ++i) by_q += slope[i * n + k] * w.kin.v[lv[i]];
-      first[k] = s.a1 * by_q + s.b1 * a[k];
-      second[k] = s.a2 * by_q + s.b2 * a[k];
+      first[k] = s.a1 * by_q[k] + s.b1 * a[k];
+      second[k] = s.a2 * by_q[k] + s.b2 * a[k];
     }
     for_balls(w, e, [&](const int* at, const BallMap<T>& m) {
       T x[3], y[3];

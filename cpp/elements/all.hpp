@@ -10,9 +10,9 @@
 //               void second(w, e, q, v, P, mu, out)      second derivatives of mu . F: LocalForce2
 //   constraint: T value(w, e, q, P, order, delta, size)  h, as for potentials; *size: the magnitude against which |h|
 //                                                        is judged; the rest from LocalConstraint<Kind>
-//   velocity constraint: T value(w, e, q, P, order)      b, with a in w.local.gradient; order 2: da_i/dq_k (not
-//   symmetric)
-//                                                        in w.local.hessian, db/dq_k in w.local.a
+//   velocity    T value(w, e, q, P, order)               b, with a in w.local.gradient; order 2: da_i/dq_k (which is
+//   constraint:                                          not symmetric) in w.local.hessian, db/dq_k in w.local.a
+//               T rate(w, e, q, v, P)                    b, with a in w.local.gradient, d(a v + b)/dq_k in w.local.a
 //
 // q, v: all variables of the model; P: poses of the joints there; delta: the direction in local variables.
 #pragma once

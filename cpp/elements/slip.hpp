@@ -30,39 +30,94 @@ template <class T> struct Lowest {
 };
 
 struct Slip {
+  // what value() and rate() begin with: t, the point X, and how it moves
+  template <class T> struct Contact {
+    V3<T> t, X, pa;
+    Lowest<T> low;
+    const unsigned char* flag;
+    const int* lj;
+    bool round;
+    Contact(const Work<T>& w, const Element& e, const Poses<T>& P) {
+      const ModelData& M = *w.M;
+      const double* c = M.relation.data() + int(e.par[0]);
+      flag = M.path_flag.data() + e.vars;
+      lj = M.local_joint.data() + e.vars;
+      X = pa = site_position(M, M.sites[e.site_a], P);
+      t = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(c));
+      round = c[9] != 0;
+      const bool disk = c[6] != 0 || c[7] != 0 || c[8] != 0;
+      if (round)
+        X += low.start(mul(site_rotation(M, M.sites[e.site_b], P), vec3<T>(c + 3)),
+                       disk ? mul(site_rotation(M, M.sites[e.site_a], P), vec3<T>(c + 6)) : zero3<T>(), disk, T(c[9]));
+    }
+    DAL_INLINE T sign(int i) const { return T(double(flag[i] & 1) - double(flag[i] >> 1 & 1)); }
+    DAL_INLINE V3<T> moved(const Joint& J, const Poses<T>& P, int i, const V3<T>& axis) const {  // dX/dq_i
+      V3<T> d = flag[i] & 1 ? point_velocity(J, P.a[lj[i]], P.p[lj[i]], pa) : zero3<T>();
+      if (round)
+        d += low.change(flag[i] & 2 ? cross(axis, low.N) : zero3<T>(), flag[i] & 1 ? cross(axis, low.n) : zero3<T>());
+      return d;
+    }
+  };
+
+  // a into w.local.gradient, the derivative of a v (v of all variables held) by q into w.local.a. Returns b, which is
+  // 0. Joints i below k turn with it: the sum of d(v_i u_i(X)) over them is w_k x V - W x u_k(X), V and W their sums of
+  // v_i u_i(X) and v_i w_i.
+  template <class T> static T rate(Work<T>& w, const Element& e, const T*, const T* v, const Poses<T>& P) {
+    const ModelData& M = *w.M;
+    const unsigned char* anc = M.ancestry.data() + e.pair;
+    const int *lv = M.local_v.data() + e.vars, n = e.n;
+    const Contact<T> c(w, e, P);
+    V3<T>*u = w.local.d_i, *axis = w.local.axis, *below = w.local.vec_a, *turning = w.local.vec_b, V = zero3<T>(),
+    W = zero3<T>();
+    for (int i = 0; i < n; ++i) {
+      const Joint& J = M.joints[c.lj[i] - 1];
+      const V3<T>& a = P.a[c.lj[i]];
+      u[i] = point_velocity(J, a, P.p[c.lj[i]], c.X);
+      axis[i] = J.turns() ? a : zero3<T>();
+      const T s = c.sign(i), x = s * v[lv[i]];
+      w.local.gradient[i] = s * dot(c.t, u[i]);
+      below[i] = turning[i] = zero3<T>();
+      V += u[i] * x;
+      W += axis[i] * x;
+    }
+    for (int i = n - 1; i >= 0; --i) {
+      const int up = local_parent(anc, n, i);
+      if (up < 0) continue;
+      const T x = c.sign(i) * v[lv[i]];
+      below[up] += below[i] + u[i] * x;
+      turning[up] += turning[i] + axis[i] * x;
+    }
+    for (int k = 0; k < n; ++k) {
+      const V3<T> dV = cross(W, c.moved(M.joints[c.lj[k] - 1], P, k, axis[k])) + cross(axis[k], below[k]) -
+                       cross(turning[k], u[k]);
+      w.local.a[k] = dot(c.t, dV) + (c.flag[k] & 4 ? dot(cross(axis[k], c.t), V) : T(0.0));
+    }
+    return T(0.0);
+  }
+
   // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b, which is 0.
   template <class T> static T value(Work<T>& w, const Element& e, const T*, const Poses<T>& P, int order) {
     const ModelData& M = *w.M;
-    const unsigned char *anc = M.ancestry.data() + e.pair, *flag = M.path_flag.data() + e.vars;
-    const int *lj = M.local_joint.data() + e.vars, n = e.n;
-    const double* c = M.relation.data() + int(e.par[0]);
-    const V3<T> pa = site_position(M, M.sites[e.site_a], P),
-                t = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(c));
-    const bool round = c[9] != 0, disk = c[6] != 0 || c[7] != 0 || c[8] != 0;
-    Lowest<T> low;
-    V3<T> X = pa;
-    if (round)
-      X += low.start(mul(site_rotation(M, M.sites[e.site_b], P), vec3<T>(c + 3)),
-                     disk ? mul(site_rotation(M, M.sites[e.site_a], P), vec3<T>(c + 6)) : zero3<T>(), disk, T(c[9]));
+    const unsigned char* anc = M.ancestry.data() + e.pair;
+    const Contact<T> c(w, e, P);
+    const unsigned char* flag = c.flag;
+    const int *lj = c.lj, n = e.n;
+    const V3<T>&t = c.t, &X = c.X;
     V3<T>*u = w.local.d_i, *axis = w.local.axis, *dX = w.local.vec_a, *dt = w.local.vec_b;
     for (int i = 0; i < n; ++i) {
       const Joint& J = M.joints[lj[i] - 1];
-      const V3<T>&a = P.a[lj[i]], &p = P.p[lj[i]];
-      u[i] = point_velocity(J, a, p, X);
+      const V3<T>& a = P.a[lj[i]];
+      u[i] = point_velocity(J, a, P.p[lj[i]], X);
       axis[i] = J.turns() ? a : zero3<T>();
-      const T sign = T(double(flag[i] & 1) - double(flag[i] >> 1 & 1));
-      w.local.gradient[i] = sign * dot(t, u[i]);
+      w.local.gradient[i] = c.sign(i) * dot(t, u[i]);
       if (order < 2) continue;
-      dX[i] = flag[i] & 1 ? point_velocity(J, a, p, pa) : zero3<T>();
+      dX[i] = c.moved(J, P, i, axis[i]);
       dt[i] = flag[i] & 4 ? cross(axis[i], t) : zero3<T>();
-      if (round)
-        dX[i] += low.change(flag[i] & 2 ? cross(axis[i], low.N) : zero3<T>(),
-                            flag[i] & 1 ? cross(axis[i], low.n) : zero3<T>());
     }
     for (int i = 0; order >= 2 && i < n; ++i) {
       const Joint& J = M.joints[lj[i] - 1];
       const V3<T>&a = P.a[lj[i]], &p = P.p[lj[i]];
-      const T sign = T(double(flag[i] & 1) - double(flag[i] >> 1 & 1));
+      const T sign = c.sign(i);
       w.local.a[i] = T(0.0);
       for (int k = 0; k < n; ++k) {
         V3<T> du = cross(axis[i], dX[k]);

@@ -20,6 +20,15 @@ struct TapeVelocity {
     }
     return out[0];
   }
+
+  // a into w.local.gradient, the derivative of a v + b (v of all variables held) by q into w.local.a. Returns b.
+  template <class T> static T rate(Work<T>& w, const Element& e, const T* q, const T* v, const Poses<T>& P) {
+    const T b = value(w, e, q, P, 2);
+    const int *lv = w.M->local_v.data() + e.vars, n = e.n;
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < n; ++k) w.local.a[k] += w.local.hessian[i * n + k] * v[lv[i]];
+    return b;
+  }
 };
 
 }  // namespace DALEMBERT_ARCH
