@@ -393,6 +393,25 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   return e;
 }
 
+// A guess that leaves twice as much of the momentum balance open as standing still would is none: where the fast modes
+// of a long chain of balls are not resolved, extrapolation amplifies them, and Newton's iteration does not come back.
+// True where y became x.
+//
+// reads first, step.p, r, con; writes step.y
+template <class T> bool refuse_guess(Work<T>& w, const StepOptions& o, T dt) {
+  const ModelData& M = *w.M;
+  const T a = dt * T(1 - o.alpha), f = dt * T(o.minus);
+  T open = T(0.0), still = T(0.0);
+  for (int i = 0; i < M.nd; ++i) {
+    open = larger(open, fabs_(w.step.r[i]));
+    still = larger(still, fabs_(w.step.p[i]) + fabs_(a * w.first.Lq[i]) + fabs_(f * w.first.F[i]));
+  }
+  const MaskOf<T> bad = lt(T(2.0) * still, open);
+  if (all(mask_not(bad))) return false;
+  for (int i = 0; i < M.nqd; ++i) w.step.y[i] = select(bad, w.step.x[i], w.step.y[i]);
+  return true;
+}
+
 // Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next,
 // w.con.C1 belong to the solution in the converged lanes. A single rollout reuses the factors when the observed rate
 // says that one more cheap iteration will do; lanes reuse them once, in the second iteration: a rule that does not look
@@ -411,6 +430,7 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
   bool fresh = false;
   for (int it = 0;; ++it) {
     T e = evaluate(w, o, dt);
+    if (it == 0 && !M.flat && refuse_guess(w, o, dt)) e = evaluate(w, o, dt);
     // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
     MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.step.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) |
                    (lt(prev, T(0.0)) & le(e, T(kLargest)));

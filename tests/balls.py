@@ -39,6 +39,46 @@ def mechanism(seed, *, floating=True, forces=True, constraint=True, prescribed=F
     return da.Model([base], elements)
 
 
+def random_mechanism(seed, *, forces=True):
+    """A branching tree of 2 to 7 joints with a ball among them, on a floating body or not; springs, dampers, wrenches, inputs and a
+    constraint or two as it comes."""
+    r = np.random.default_rng(seed)
+    n = int(r.integers(2, 8))
+    kinds = [str(r.choice(["ball", "ball", "rx", "ry", "rz", "tx", "tz"])) for _ in range(n)]
+    kinds[0] = str(r.choice(["ball", "floating", "rz"]))
+    kinds[-1] = "ball"
+    parents = [int(r.integers(max(0, i - 3), i)) if i else -1 for i in range(n)]
+    below = [[] for _ in range(n)]
+    for i in range(n - 1, -1, -1):
+        tip = da.tx(float(r.uniform(0.2, 0.5)), name=f"tip{i}", mass=float(r.uniform(0.05, 0.2)))
+        options = {"mass": float(r.uniform(0.3, 1.0)), "inertia": inertia(r, 0.2), "com": tuple(0.1 * r.normal(size=3))}
+        joint = getattr(da, kinds[i])(f"j{i}", tip, *below[i], name=f"B{i}", **options)
+        if i:
+            below[parents[i]].append(da.se3(_pose(r), joint))
+    roots = [joint, da.tx(1.5, da.ty(-2.0, name="post"))]
+    bare = da.Model(roots)
+    frame = [str(r.choice([f"tip{i}", f"B{i}"])) for i in range(n)]
+    elements = [da.Gravity((0.3, -0.2, -9.8))]
+    if forces:
+        elements += [
+            da.LinearSpring(frame[0], "post", float(r.uniform(5, 30)), 0.1),
+            da.Damping(float(r.uniform(0, 0.2))),
+            da.ConfigForce(str(r.choice(bare.velocities)), "motor"),
+            da.Wrench(
+                frame[-1], force=("fx", 0.0, 1.0), torque=(0.0, "ty", 0.2), axes=str(r.choice(["body", "world"]))
+            ),
+        ]
+        if n > 2:
+            elements += [da.LinearDamper(frame[1], "post", 0.5), da.TorsionSpring("B0", "B1", 1.3, (0.2, 0.3, 1.0))]
+        if r.random() < 0.5:
+            elements += [da.Wrench(frame[n // 2], torque=("tx", 0.1, 0.3), axes="mixed")]
+    if r.random() < 0.5:
+        place = da.positions(bare, bare.random(r))
+        length = np.linalg.norm(place[bare.frame_index(f"tip{n - 1}")] - place[bare.frame_index("post")])
+        elements += [da.Distance(f"tip{n - 1}", "post", float(length))]
+    return da.Model(roots, elements)
+
+
 def _pose(r):
     pose = np.eye(4)
     pose[:3, :3] = da.rotation.matrix(da.rotation.exponential(r.normal(size=3)))

@@ -35,9 +35,10 @@ class _Place:
 
 
 class Symbolic:
-    """The functions of a model as CasADi SX expressions of `q` (nq), `v` (nq) and `u` (nu).
+    """The functions of a model as CasADi SX expressions of `q` (nq), `v` (nv) and `u` (nu).
 
-    Order of q and v as in `Model.variables`, of u as in `Model.inputs`. Expressions are built on demand and kept.
+    Order of q as in `Model.variables`, of v as in `Model.velocities`, of u as in `Model.inputs`. A ball has its unit quaternion in q and its
+    angular velocity along body axes in v. Expressions are built on demand and kept.
 
     >>> from dalembert import Gravity, Model, rx, tz
     >>> pendulum = Model([rx("theta", tz(-2.0, name="bob", mass=1.0))], [Gravity((0, 0, -9.8))])
@@ -52,10 +53,27 @@ class Symbolic:
         self.model = model
         self.ca = ca  # for the definitions of elements
         self.q = _symbols(ca, model.variables, "{}")
-        self.v = _symbols(ca, model.variables, "d{}")
+        self.v = _symbols(ca, model.velocities, "d{}")
         self.u = _symbols(ca, model.inputs, "{}")
+        self.dq = self._coordinate_rates()  # (nq)
         self._places = {0: _Place(ca.SX(ca.DM.eye(3)), ca.SX.zeros(3), ca.SX.zeros(3), (-1, ca.SX(0)))}
         self._kept: dict[str, Any] = {}
+
+    def _coordinate_rates(self) -> Any:
+        """dq/dt in terms of q and v: v itself, but q (0, w)/2 for the quaternions."""
+        c = self.model.configuration
+        if c.flat:
+            return self.v
+        out = self.ca.SX.zeros(c.nq)
+        for i, k in zip(*c.numbers, strict=True):
+            out[int(i)] = self.v[int(k)]
+        for place in c.places:
+            w, x, y, z = (self.q[i] for i in range(c.nq)[place.q])
+            a, b, d = (self.v[i] for i in range(c.nv)[place.v])
+            rates = (-x * a - y * b - z * d, w * a + y * d - z * b, w * b + z * a - x * d, w * d + x * b - y * a)
+            for i, rate in zip(range(c.nq)[place.q], rates, strict=True):
+                out[i] = rate / 2
+        return out
 
     # ---- names
 
@@ -68,7 +86,7 @@ class Symbolic:
         model = self.model
         if name not in model.variables and name in model.frame_names:
             return self.rate(self.position(name))
-        return self.v[model.index(name)]
+        return self.v[model.velocity_index(name)]
 
     def push(self, frame: str, force: Any) -> Any:
         """Generalized forces of a force (3, world axes) at the origin of a frame: those with the same power for every velocity."""
@@ -118,7 +136,9 @@ class Symbolic:
             rotation = parent.rotation @ m[:3, :3]
             return _Place(rotation, parent.position + parent.rotation @ m[:3, 3], parent.spin, None)
         if frame.transform == TURN:
-            raise ModelError(f"{frame.label}: a ball has no symbolic form yet", culprit=str(frame.variable))
+            place = next(p for p in self.model.configuration.places if p.name == frame.variable)
+            rotation = parent.rotation @ _turned(ca, *(self.q[i] for i in range(self.model.nq)[place.q]))
+            return _Place(rotation, parent.position, parent.spin + rotation @ self.v[place.v], None)
         name = frame.variable
         amount = ca.SX(frame.value) if name is None else self.variable(name)
         axis = "xyz".index(frame.transform[1])
@@ -135,7 +155,7 @@ class Symbolic:
 
     def rate(self, expression: Any) -> Any:
         """Time derivative of an expression of q, along v."""
-        return self.ca.jtimes(expression, self.q, self.v)
+        return self.ca.jtimes(expression, self.q, self.dq)
 
     def angular_velocity(self, frame: str | int) -> Any:
         """Angular velocity of a frame in world axes, 3 (rad/s)."""
@@ -156,7 +176,7 @@ class Symbolic:
         return self.kinetic_energy() - self.potential_energy()
 
     def mass_matrix(self) -> Any:
-        """d2T/dv2, nq x nq."""
+        """d2T/dv2, nv x nv."""
         return self._keep("mass", lambda: self.ca.hessian(self.kinetic_energy(), self.v)[0])
 
     def _kinetic(self) -> Any:
@@ -180,8 +200,8 @@ class Symbolic:
     # ---- forces
 
     def force(self) -> Any:
-        """Generalized forces of all force elements, nq (rows of kinematic variables have no meaning)."""
-        zero = self.ca.SX.zeros(self.model.nq)
+        """Generalized forces of all force elements, nv (rows of kinematic variables have no meaning)."""
+        zero = self.ca.SX.zeros(self.model.nv)
         return self._keep("force", lambda: sum(self._of("forces"), zero))
 
     # ---- constraints
@@ -203,8 +223,13 @@ class Symbolic:
         return self.ca.vertcat(*rows)
 
     def constraint_jacobian(self) -> Any:
-        """dh/dq, nh x nq."""
-        return self._keep("dh", lambda: self.ca.jacobian(self.h(), self.q))
+        """Derivatives of h along the velocities, nh x nv."""
+
+        def make() -> Any:
+            flat = self.model.configuration.flat
+            return self.ca.jacobian(self.h(), self.q) if flat else self.ca.jacobian(self.rate(self.h()), self.v)
+
+        return self._keep("dh", make)
 
     # ---- for the definitions of elements
 
@@ -224,10 +249,10 @@ class Symbolic:
         return position + rotation @ self.ca.DM(list(com)) if any(com) else position
 
     def on(self, forces: Mapping[str, Any]) -> Any:
-        """Generalized forces nq of {variable: force}, zero on the others."""
-        out = self.ca.SX.zeros(self.model.nq)
+        """Generalized forces nv of {variable: force}, zero on the others."""
+        out = self.ca.SX.zeros(self.model.nv)
         for name, force in forces.items():
-            out[self.model.index(name)] = force
+            out[self.model.velocity_index(name)] = force
         return out
 
     def spline(self, spline: Spline, x: object) -> Any:
@@ -367,6 +392,16 @@ def _rotation(ca: Any, axis: int, angle: Any) -> Any:
     c, s = ca.cos(angle), ca.sin(angle)
     rotation[a, a], rotation[b, b], rotation[b, a], rotation[a, b] = c, c, s, -s
     return rotation
+
+
+def _turned(ca: Any, w: Any, x: Any, y: Any, z: Any) -> Any:
+    """Rotation matrix of a unit quaternion."""
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return ca.vertcat(*(ca.horzcat(*row) for row in rows))
 
 
 def _sum(ca: Any, terms: Any) -> Any:

@@ -270,3 +270,27 @@ def test_gains_are_numbers(gain: object) -> None:
         da.Feedback.at_point([0.0], [0.0], [[gain]])
     with pytest.raises(ValueError, match="Q"):
         da.lqr_infinite([[1.0]], [[1.0]], Q=[[gain]], R=1.0)
+
+
+def test_wrap_takes_hinges_the_shorter_way_round():
+    """A pendulum that has gone round twice is as upright as before: no turn back, and the law pickles."""
+    import pickle
+
+    m = da.Model(
+        [da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))],
+        [da.Gravity((0, 0, -9.8)), da.ConfigForce("theta", input="torque")],
+    )
+    vi = da.MidpointVI(m, 0.05)
+    up = vi.state(q=[np.pi])
+    reference = vi.simulate(up, steps=80, u=lambda t: [0.0])
+    start = vi.state(q=[5 * np.pi + 0.2])
+    law = pickle.loads(pickle.dumps(da.lqr(vi, reference, Q=1.0, R=1.0, wrap=True)))
+    closed = vi.simulate(start, steps=80, u=law)
+    assert abs(closed.q[-1, 0] - 5 * np.pi) < 1e-2
+    plain = da.lqr(vi, reference, Q=1.0, R=1.0)
+    assert abs(plain.input(0, np.r_[start.q, start.p])) > 20 * abs(law.input(0, np.r_[start.q, start.p]))
+    A, B = vi.linearize(up)
+    forever = da.Feedback.at_point(up, [0.0], da.lqr_infinite(A, B, 1.0, 1.0).K, system=vi, wrap=True)
+    assert abs(vi.simulate(start, steps=80, u=forever).q[-1, 0] - 5 * np.pi) < 1e-2
+    with pytest.raises(ValueError, match="model"):
+        da.Feedback.at_point([0.0, 0.0], [0.0], [[1.0, 1.0]], wrap=True)

@@ -130,3 +130,41 @@ def test_wrong_names_and_systems() -> None:
         da.measure_magnetometer(vi, "tip", (1.0, 2.0))
     with pytest.raises(TypeError, match="no states"):
         da.measure_gyroscope(da.EulerModel(spatial(), 0.01), "tip")
+
+
+@pytest.mark.parametrize("sensor", ["gyroscope", "magnetometer", "accelerometer", "velocity", "names"])
+def test_sensors_on_a_floating_body(sensor):
+    """Values of a spinning body, and slopes in the tangent space against differences."""
+    imu = da.tx(0.2, da.rz(0.4, name="imu"))
+    body = da.floating("base", imu, name="body", mass=1.5, inertia=(0.02, 0.025, 0.04))
+    m = da.Model([body], [da.Gravity(), da.Wrench("body", force=(0.0, 0.0, "f"), torque=("a", "b", "c"))])
+    vi = da.MidpointVI(m, 0.01)
+    w, turn = np.array([1.0, -2.0, 3.0]), np.array([0.4, -0.8, 1.9])
+    s = vi.state(q={"base": turn, "base.z": 1.0}, v={"base": w, "base.vx": 0.5})
+    x, u = np.r_[s.q, s.p], np.array([14.0, 0.02, -0.03, 0.01])
+    made = {
+        "gyroscope": lambda: da.measure_gyroscope(vi, "imu"),
+        "magnetometer": lambda: da.measure_magnetometer(vi, "imu", (0.3, 0.0, -0.4)),
+        "accelerometer": lambda: da.measure_accelerometer(vi, "imu"),
+        "velocity": lambda: da.measure_velocity(vi, "imu", "base.wy"),
+        "names": lambda: da.measure(vi, "base.z", "base.wx", "v.base.vx", "base.q?"),
+    }[sensor]()
+    R = da.rotation.matrix(da.rotation.exponential(turn)) @ da.rotation.matrix(
+        da.rotation.exponential(np.r_[0, 0, 0.4])
+    )
+    rate = (u[1:] - np.cross(w, np.array([0.02, 0.025, 0.04]) * w)) / np.array([0.02, 0.025, 0.04])
+    arm, B = np.array([0.2, 0.0, 0.0]), da.rotation.matrix(s.q[3:7])
+    felt = B @ (np.array([0.0, 0.0, 14.0 / 1.5]) + np.cross(rate, arm) + np.cross(w, np.cross(w, arm)))
+    wanted = {
+        "gyroscope": R.T @ B @ w,
+        "magnetometer": R.T @ np.array([0.3, 0.0, -0.4]),
+        "accelerometer": R.T @ felt,
+        "velocity": np.r_[np.array([0.5, 0, 0]) + B @ np.cross(w, arm), -2.0],
+        "names": np.r_[1.0, 1.0, 0.5, s.q[3:7]],
+    }[sensor]
+    np.testing.assert_allclose(made.expected(x, u), wanted, atol=1e-11)
+    h, columns = 1e-4, []
+    for e in np.eye(vi.ndx):
+        f = [made.expected(vi.retract(x, k * h * e), u) for k in (1, -1, 2, -2)]
+        columns.append((8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * h))
+    np.testing.assert_allclose(made.slope(x, u), np.array(columns).T, atol=2e-8)

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 import dalembert as da
 from dalembert import rotation
 
-from ..balls import inertia, mechanism, start
+from ..balls import inertia, mechanism, random_mechanism, start
 
 MOMENTS = np.array([0.01, 0.012, 0.02])
 
@@ -50,6 +50,22 @@ def test_momentum_and_energy_over_many_steps():
     energy = motion.energy()
     early, late = np.ptp(energy[:5000]), np.ptp(energy[5000:])
     assert late < 1.05 * early
+    assert np.abs(np.linalg.norm(motion.q, axis=1) - 1).max() < 1e-15
+
+
+@pytest.mark.slow
+def test_momentum_and_energy_over_a_million_steps():
+    """20 000 s: the momentum to rounding, the energy in its band; both halves alike."""
+    vi = da.MidpointVI(body(), 0.01)
+    motion = vi.simulate(vi.state(v=[0.5, 8.0, 0.1]), 1_000_000, every=50)
+    L = motion.momentum()[:, :3]
+    assert np.abs(L - L[0]).max() < 1e-12 * np.linalg.norm(L[0])
+    energy = motion.energy()
+    early, late = energy[:10_000], energy[10_001:]
+    assert np.ptp(late) < 1.01 * np.ptp(early)
+    assert abs(late.mean() - early.mean()) < 0.01 * np.ptp(early)
+    slope = np.polyfit(motion.t / motion.t[-1], energy, 1)[0]
+    assert abs(slope) < 0.01 * np.ptp(early)
     assert np.abs(np.linalg.norm(motion.q, axis=1) - 1).max() < 1e-15
 
 
@@ -141,6 +157,25 @@ def test_the_elimination_along_a_chain_is_the_dense_one(count):
     assert a.iterations.max() <= 5
 
 
+def hanging(count, slender=0.02):
+    """A chain of rods, 1 kg and 1 m each, on balls."""
+    frame = None
+    for i in range(count):
+        link = da.tz(-1.0, *([frame] if frame else []))
+        frame = da.ball(f"b{count - 1 - i}", link, mass=1.0, com=(0, 0, -0.5), inertia=(1 / 12, 1 / 12, slender))
+    return da.Model([frame], [da.Gravity()])
+
+
+@pytest.mark.parametrize(("dt", "crooked", "most"), [(0.002, 0.2, 4), (0.005, 0.02, 3), (0.01, 0.02, 5)])
+def test_newton_iterations_of_a_long_chain(dt, crooked, most):
+    """200 balls. At 0.01 s the fastest modes (2 kN of weight on 1 kg) are not resolved, and the guess must not amplify them."""
+    m = hanging(200)
+    vi = da.MidpointVI(m, dt)
+    bend = crooked * np.random.default_rng(0).normal(size=m.nv) / np.sqrt(200)
+    motion = vi.simulate(vi.state(q=m.integrate(m.neutral(), bend)), 60, accuracy="ignore")
+    assert motion.iterations.max() <= most
+
+
 def test_rollouts_side_by_side():
     m = mechanism(3, constraint=False)
     vi = da.MidpointVI(m, 0.01)
@@ -223,6 +258,25 @@ def test_symplectic(order):
     assert np.abs(A.T @ _form(m, after[m.nq :]) @ A - _form(m, s.p)).max() < 1e-10 * np.abs(A).max() ** 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_first_derivatives_of_random_mechanisms(seed):
+    """Orders 2, 4 and 6 in turn, adjoints, and the symplectic form of those without forces."""
+    m = random_mechanism(seed, forces=seed % 4 > 0)
+    vi = da.MidpointVI(m, 0.02, order=(2, 4, 6)[seed % 3])
+    s = start(vi, seed)
+    x, r = np.r_[s.q, s.p], np.random.default_rng(seed)
+    u, z = r.normal(size=m.nu), r.normal(size=vi.ndx)
+    A, B = vi.linearize(x, u)
+    wanted = _differences(vi, x, u, h=5e-5)  # short: the angle of one torsion spring is close to pi
+    assert np.abs(np.hstack([A, B]) - wanted).max() < 1e-8 * (1 + np.abs(wanted).max())
+    by_x, by_u = vi.adjoint(x, u, 0, z)
+    assert np.abs(np.r_[by_x - A.T @ z, by_u - B.T @ z]).max() < 1e-11 * np.abs(A).max() * np.abs(z).sum()
+    if not seed % 4 and not m.nc:
+        after = vi.f(x, u)
+        assert np.abs(A.T @ _form(m, after[m.nq :]) @ A - _form(m, s.p)).max() < 1e-10 * np.abs(A).max() ** 2
+
+
 @pytest.mark.parametrize("order", [2, 4])
 def test_derivative_by_the_length_of_the_step(order):
     m = mechanism(4, constraint=False)
@@ -277,3 +331,40 @@ def test_second_derivatives_in_one_piece():
     full = da.System(vi, steps=1).second_order_full(x, u, 0)
     H = np.block([[xx, xu], [xu.T, uu]])
     assert np.abs(np.tensordot(z, full, 1) - H).max() < 1e-11 * (1 + np.abs(H).max())
+
+
+# ---- names
+
+
+def test_states_and_motions_by_name(tmp_path):
+    body = da.floating("base", da.rx("arm", da.tz(-0.5, name="hand", mass=0.2)), mass=1.0, inertia=(0.1, 0.2, 0.15))
+    m = da.Model([body], [da.Gravity(), da.ConfigForce("arm", "motor")])
+    vi = da.MidpointVI(m, 0.01)
+    s = vi.state(q={"base": [0.1, 0.2, 0.3], "base.z": 1.0, "arm": 0.4}, v={"base": [1.0, 2.0, 3.0], "base.vy": 0.5})
+    assert s["base.z"] == 1.0
+    assert s["arm"] == 0.4
+    assert s["base.ry"] == pytest.approx(0.2)
+    assert s["base.wz"] == s["v.base.wz"] == pytest.approx(3.0)
+    assert s["base.vy"] == s["v.base.y"] == pytest.approx(0.5)
+    assert s["p.arm"] == s.p[m.velocity_index("arm")]
+    np.testing.assert_allclose(s["hand"], da.pose(m, s.q, "hand")[:3, 3])
+    assert s["hand.z"] == s["hand"][2]
+    with pytest.raises(KeyError, match=r"base\.qw"):
+        s["base.w"]
+
+    seen = []
+
+    def policy(t, state):
+        seen.append((state["base.wx"], state["hand.z"]))
+        return {"motor": -0.1 * state["v.arm"]}
+
+    motion = vi.simulate(s, 20, u=policy)
+    np.testing.assert_allclose([x for x, _ in seen], motion["base.wx"][:-1], atol=1e-12)
+    np.testing.assert_allclose([z for _, z in seen], motion["hand.z"][:-1], atol=1e-12)
+    frame = motion.to_frame()
+    assert {"base.x", "base.qw", "v.base.vx", "v.base.wx", "p.base.wx", "arm", "v.arm", "motor"} <= {*frame.columns}
+    np.testing.assert_array_equal(frame["p.base.wy"], motion["p.base.wy"])
+    motion.save(tmp_path / "motion.csv")
+    back = da.Trajectory.load(tmp_path / "motion.csv", m)
+    np.testing.assert_array_equal(back.q, motion.q)
+    np.testing.assert_array_equal(back.p, motion.p)

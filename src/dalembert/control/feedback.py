@@ -10,12 +10,36 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, whole
 from ..integrate import OneStep, State, complete
+from ..model.configuration import KINDS
 from ..text import Brief, grid, table
 
 
 def subtract(x0: Array, x1: Array) -> Array:
     """x1 - x0: the difference of flat states."""
     return np.subtract(x1, x0)
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """A difference whose components `angles` are taken the shorter way round, in [-pi, pi) (a class, so that laws pickle)."""
+
+    difference: Callable[[Array, Array], Array]
+    angles: tuple[int, ...]
+
+    def __call__(self, x0: Array, x1: Array) -> Array:
+        d = np.array(self.difference(x0, x1))
+        at = list(self.angles)
+        d[..., at] = (d[..., at] + np.pi) % (2 * np.pi) - np.pi
+        return d
+
+
+def wrapped(system: object, difference: Callable[[Array, Array], Array]) -> Wrapped:
+    """The difference of a system with its hinges taken the shorter way round; balls always are."""
+    model = getattr(system, "model", None)
+    if model is None:
+        raise ValueError("wrap=True needs a system with a model, whose hinges are known")
+    names = [name for name, kind in model.configuration.joints if kind is KINDS["hinge"]]
+    return Wrapped(difference, tuple(model.velocity_index(name) for name in names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,10 +83,18 @@ class Feedback(Brief):
         return table(facts, head) + (grid(columns, gains) if gains else "")
 
     @classmethod
-    def at_point(cls, x: State | ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None) -> Feedback:
+    def at_point(
+        cls, x: State | ArrayLike, u: ArrayLike, K: ArrayLike, *, system: OneStep | None = None, wrap: bool = False
+    ) -> Feedback:
         """A constant law u - K difference(x0, x) for all times, e.g. from `lqr_infinite`: x0 (nx,) or a State, u (nu,), K (nu, ndx).
 
-        `system` is needed where states are not flat, and where there are constraints.
+        `system` is needed where states are not flat, where there are constraints, and for `wrap`: hinges the shorter way round, as balls are.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.pendulum(), dt=0.1)
+        >>> law = Feedback.at_point(vi.state(), [], np.zeros((0, 2)), system=vi, wrap=True)
+        >>> law.difference(np.array([0.0, 0.0]), np.array([2 * np.pi + 0.5, 1.0])).round(12)
+        array([0.5, 1. ])
         """
         if isinstance(x, State):
             size = np.shape(K)[-1] if system is None else system.nx
@@ -72,6 +104,7 @@ class Feedback(Brief):
         gains = finite(K, "K", (len(inputs), len(point) if system is None else system.ndx))
         always = np.array([-np.inf, np.inf])
         difference = subtract if system is None else complete(system).free_difference
+        difference = wrapped(system, difference) if wrap else difference
         return cls(gains[None], np.stack([point, point]), inputs[None], always, difference=difference)
 
     @property

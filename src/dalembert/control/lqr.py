@@ -18,7 +18,7 @@ from ..errors import SingularityError
 from ..integrate import OneStep
 from ..text import Brief
 from .analysis import Mode, uncontrollable_modes, unobservable_modes
-from .feedback import Feedback
+from .feedback import Feedback, wrapped
 from .lq import solve_lq
 from .reduce import reduce_state
 from .reference import Reference, reference_arrays
@@ -53,6 +53,7 @@ def lqr(
     *,
     S: ArrayLike | None = None,
     reduced: bool | None = None,
+    wrap: bool = False,
 ) -> Feedback:
     """The regulator along a trajectory that minimizes sum 1/2 dx'Q dx + dx'S du + 1/2 du'R du + 1/2 dx_N'Qf dx_N.
 
@@ -60,7 +61,8 @@ def lqr(
     dynamics; dx (ndx) is the difference from it. Q, R: a number, a diagonal, a matrix, one matrix per step (N, ...), or {name: weight} ("*"
     for the rest, otherwise 0); Qf defaults to Q of the last step. `reduced` regulates on the constraint manifold (see `reduce_state`), where
     constrained systems have no directions that nothing can move; it is the default where there are constraints, and False takes the whole
-    state as the papers do. Returns a Feedback, u_k = U_k - K_k difference(X_k, x_k), K (N, nu, ndx), with the cost to go in `.P`.
+    state as the papers do. `wrap` takes differences of hinges the shorter way round, in [-pi, pi), as those of balls are. Returns a Feedback,
+    u_k = U_k - K_k difference(X_k, x_k), K (N, nu, ndx), with the cost to go in `.P`.
 
     >>> import dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))],
@@ -84,6 +86,7 @@ def lqr(
     Qn = (Qs if Qs.ndim == 2 else Qs[-1]) if Qf is None else matrices(Qf, "Qf", n, "x")
     Ss = None if S is None else finite(S, "S", (n, m), (N, n, m))
     P: Array | None
+    on = None
     if not (whole.constrained if reduced is None else reduced):
         solution = solve_lq(A, B, Qs, Rs, Qn, S=Ss)
         K, P = solution.K, solution.P
@@ -96,8 +99,8 @@ def lqr(
         assert solution.P is not None
         K = solution.K @ on.lower[:-1]
         P = np.swapaxes(on.lower, 1, 2) @ solution.P @ on.lower
-        return Feedback(K=K, X=X, U=U, t=whole.t, P=P, difference=whole.free_difference)
-    return Feedback(K=K, X=X, U=U, t=whole.t, P=P, difference=whole.difference)
+    away = whole.difference if on is None else whole.free_difference
+    return Feedback(K=K, X=X, U=U, t=whole.t, P=P, difference=wrapped(whole, away) if wrap else away)
 
 
 def lqr_infinite(

@@ -21,6 +21,12 @@ class Mechanics:
         import casadi as ca
 
         model.require_holonomic("dmoc", "optimize")
+        for ball in model.configuration.places:
+            raise ModelError(
+                f"ball '{ball.name}': dmoc needs coordinates that are numbers; optimize() takes balls, or use Euler angles here "
+                "(spherical_euler, free_euler)",
+                culprit=ball.name,
+            )
         s = self.symbolic = Symbolic(model)
         d = slice(0, model.nd)
         lagrangian = s.lagrangian()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,8 @@ class _OfConfiguration:
 def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tuple[str, ...] = ()) -> Measurement:
     """A linear sensor of a `system`: the coordinates with these names (wildcards as in a shell), or z = C x with a matrix C (nz, nx).
 
-    `angles` names entries whose innovation is wrapped to (-pi, pi].
+    Names of velocities that are no states ("base.wx", "v.theta") are those of `measure_velocity`, and then the sensor is not linear. `angles`
+    names entries whose innovation is wrapped to (-pi, pi].
 
     >>> import dalembert as da
     >>> measure(da.MidpointVI(da.models.pendulum(), 0.1), "theta").matrix
@@ -150,6 +152,17 @@ def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tu
     complete(system)  # says what it lacks
     if (C is None) == (not names):
         raise ValueError("give either names of states or a matrix C")
+    speeds = _velocity_names(system, names)
+    if speeds:
+        from .sensors import measure_velocity
+
+        sensors = [
+            measure_velocity(system, speeds[name])
+            if name in speeds
+            else measure(system, name, angles=tuple(a for a in angles if a == name))
+            for name in names
+        ]
+        return reduce(lambda a, b: a + b, sensors)
     if C is not None:
         rows_of_x = finite(C, "C", (None, system.nx))
         labels = tuple(f"z[{i}]" for i in range(len(rows_of_x)))
@@ -165,6 +178,15 @@ def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tu
     wrapped = tuple(labels.index(name) for name in angles)
     slope = _in_tangent(_Constant(rows_of_x), system)
     return Measurement(_Linear(rows_of_x), slope, labels, wrapped, rows_of_x)
+
+
+def _velocity_names(system: OneStep, names: Sequence[str]) -> dict[str, str]:
+    """Those of the names that are velocities of the model and no states, with what the model calls them."""
+    model = getattr(system, "model", None)
+    if model is None:
+        return {}
+    plain = {name: name.removeprefix("v.") for name in names if name not in system.x_names}
+    return {name: plain[name] for name in plain if plain[name] in model.velocities}
 
 
 def measure_expression(

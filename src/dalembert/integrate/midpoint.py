@@ -28,6 +28,7 @@ from ..mechanics import (
     constraints,
     core,
     dependent_constraints,
+    idle_turns,
     lagrangian_first,
     singular_variables,
     velocity_offset,
@@ -105,6 +106,13 @@ class MidpointVI(OneStepMap):
             raise ValueError(f"order {order} needs the symmetric step: alpha = 0.5 and forcing = 'split'")
         if model.configuration.places and (alpha != 0.5 or forcing != "split"):
             raise ValueError("balls need the symmetric step: alpha = 0.5 and forcing = 'split'")
+        if not model.nc and (idle := idle_turns(model)):
+            raise SingularityError(
+                f"the mass matrix is singular in {', '.join(idle)}: the ball carries nothing that has inertia about this axis",
+                matrix="mass",
+                variables=idle,
+                hint="give what it carries a rotational inertia, or use two hinges (rx, ry) in its place",
+            )
         if not 0.0 < tolerance < 1e-3:
             raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
         if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 1:

@@ -38,7 +38,11 @@ class MidpointSteps(Steps):
         self._prescribed = m.prescribed
         if vi.model.nk != vi.model.nkv:
             name = vi.model.prescribed.places[0].name
-            raise ModelError(f"ball '{name}': a prescribed ball can be simulated, but not be an input", culprit=name)
+            raise ModelError(
+                f"ball '{name}': a prescribed ball can be simulated, but not be an input: inputs are vectors, a rotation is none (its three "
+                f"angles can be: spherical_euler(Kinematic('{name}')); or let it be dynamic, under inputs that turn it)",
+                culprit=name,
+            )
 
     def state(self, x: Array, k: int) -> State:
         """The integrator's state of a state vector at step k."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,9 @@ Array = NDArray[np.float64]
 class State:
     """One instant: time `t`, configuration `q` (nq,), momentum `p` (nd,), multipliers `lam` of the step that led here (nc,).
 
-    `v_rho` (nkv,) are the velocities of the prescribed variables (None: at rest), `model` what it is a state of.
+    `v_rho` (nkv,) are the velocities of the prescribed variables (None: at rest), `model` what it is a state of. `state["theta"]`,
+    `state["v.theta"]`, `state["p.theta"]`, `state["lam.Distance(a, b)"]` are numbers by name, `state["bob"]` is the position of a frame (3,)
+    and `state["bob.x"]` one coordinate of it, as in a `Trajectory`.
 
     >>> import dalembert as da
     >>> vi = da.MidpointVI(da.models.n_link(1), dt=0.1)
@@ -63,26 +65,54 @@ class State:
         >>> state["bob.z"].round(6), state["v.z"].round(6)
         (np.float64(0.2), np.float64(1.5))
         """
-        if self.model is None:
-            raise ValueError("this State does not know its model; make it with MidpointVI.state")
         m = self.model
-        kind, _, rest = name.partition(".")
-        speeds = m.velocities if name not in m.variables else ()
-        for key in (rest if kind == "v" else "", name):
-            if key in speeds:
-                return self.v[speeds.index(key)]
-        if kind == "lam" and rest in m.constraints:
-            return self.lam[m.constraints.index(rest)]
-        u, rho, lam = (np.zeros((0, n)) for n in (m.nu, m.nk, m.nc))
-        alone = Trajectory(m, np.array([self.t]), self.q[None], self.p[None], u, rho, lam)
+        if m is None:
+            raise ValueError("this State does not know its model; make it with MidpointVI.state")
+        found = _named(m, name, self.q[None], self.p[None], self.lam[None], lambda: self.v[None])
+        if found is not None:
+            return found[0]
         if name in m.inputs:
             raise KeyError(f"a state has no {name!r}: inputs belong to steps")
-        return alone[name][0]
+        raise KeyError(f"the state has no {name!r}{nearest(name, _state_names(m))}")
 
     def __repr__(self) -> str:
         return (
             f"State(t={self.t:g}, q={np.array2string(self.q, precision=6)}, p={np.array2string(self.p, precision=6)})"
         )
+
+
+def _state_names(model: Model) -> tuple[str, ...]:
+    """What `_named` knows: variables, rotation vectors, velocities, momenta, multipliers, frames."""
+    axes = (f"{frame}.{axis}" for frame in model.frame_names[1:] for axis in "xyz")
+    speeds = (*(f"v.{n}" for n in model.velocities), *(f"p.{n}" for n in model.velocities[: model.nd]))
+    lam = (f"lam.{n}" for n in model.constraints)
+    names = (*model.variables, *model.configuration.readings, *speeds, *lam, *model.frame_names[1:], *axes)
+    return tuple(dict.fromkeys(names))
+
+
+def _named(model: Model, name: str, q: Array, p: Array, lam: Array, v: Callable[[], Array]) -> Array | None:
+    """The rows of what has this name: (N,), or of a frame its positions (N, 3); None if nothing has it."""
+    if name in model.variables:
+        return q[:, model.index(name)]
+    kind, _, rest = name.partition(".")
+    if kind == "lam" and rest in model.constraints:
+        return lam[:, model.constraints.index(rest)]
+    index = model.configuration.velocity_index
+    if kind == "p" and index.get(rest, model.nd) < model.nd:
+        return p[:, index[rest]]
+    if kind == "v" and rest in index:
+        return v()[:, index[rest]]
+    if name in model.velocities:  # of a joint with other coordinates than velocities
+        return v()[:, model.velocities.index(name)]
+    if name in model.configuration.readings:  # a component of a ball's rotation vector
+        return model.configuration.read(q)[:, model.configuration.readings.index(name)]
+    frame, _, axis = (name, "", "") if name in model.frame_names else name.rpartition(".")
+    if frame in model.frame_names and axis in ("", "x", "y", "z"):
+        from ..mechanics import positions
+
+        path = positions(model, q)[:, model.frame_index(frame)]
+        return path[:, "xyz".index(axis)] if axis else path
+    return None
 
 
 def fixed(a: Array) -> Array:
@@ -214,24 +244,11 @@ class Trajectory:
 
     def _column(self, name: str) -> Array:
         model = self.model
-        if name in model.variables:
-            return self.q[:, model.index(name)]
-        if name in model.inputs:
+        if name in model.inputs and name not in model.variables:
             return self.u[:, model.input_index(name)]
-        kind, _, rest = name.partition(".")
-        columns = {"v": model.velocities, "p": model.velocities[: model.nd], "lam": model.constraints}.get(kind, ())
-        if rest in columns:
-            return getattr(self, kind)[:, columns.index(rest)]  # type: ignore[no-any-return]
-        if name in model.velocities:  # of a joint with other coordinates than velocities
-            return self.v[:, model.velocities.index(name)]
-        if name in model.configuration.readings:  # a component of a ball's rotation vector
-            return model.configuration.read(self.q)[:, model.configuration.readings.index(name)]
-        frame, _, axis = (name, "", "") if name in model.frame_names else name.rpartition(".")
-        if frame in model.frame_names and axis in ("", "x", "y", "z"):
-            from ..mechanics import positions
-
-            path = positions(model, self.q)[:, model.frame_index(frame)]
-            return path[:, "xyz".index(axis)] if axis else path
+        found = _named(model, name, self.q, self.p, self.lam, lambda: self.v)
+        if found is not None:
+            return found
         raise KeyError(
             f"the motion has no {name!r}{nearest(name, self.quantities)}; motion.quantities lists what it has"
         )
@@ -239,19 +256,7 @@ class Trajectory:
     @property
     def quantities(self) -> tuple[str, ...]:
         """Every name that `motion[name]` and `motion.plot(name)` take: variables, inputs, velocities, momenta, multipliers, frames."""
-        m = self.model
-        axes = (f"{frame}.{axis}" for frame in m.frame_names[1:] for axis in "xyz")
-        speeds = (*(f"v.{n}" for n in m.velocities), *(f"p.{n}" for n in m.velocities[: m.nd]))
-        names = (
-            *m.variables,
-            *m.configuration.readings,
-            *m.inputs,
-            *speeds,
-            *(f"lam.{n}" for n in m.constraints),
-            *m.frame_names[1:],
-            *axes,
-        )
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys((*_state_names(self.model), *self.model.inputs)))
 
     def __repr__(self) -> str:
         m = self.model
@@ -437,7 +442,9 @@ class Trajectory:
             with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
                 out = csv.writer(file)
                 m = self.model
-                out.writerow(["t", *m.variables, *(f"p.{n}" for n in m.dynamic), *(f"u.{n}" for n in m.inputs)])
+                out.writerow(
+                    ["t", *m.variables, *(f"p.{n}" for n in m.velocities[: m.nd]), *(f"u.{n}" for n in m.inputs)]
+                )
                 u = np.vstack([self.u, np.full((1, m.nu), np.nan)])
                 for row in np.hstack([self.t[:, None], self.q, self.p, u]):
                     out.writerow(["" if np.isnan(x) else repr(float(x)) for x in row])
@@ -601,7 +608,7 @@ def _load_csv(path: Path, model: Model | None) -> Trajectory:
         model,
         column["t"],
         q,
-        np.nan_to_num(pick([f"p.{n}" for n in model.dynamic])),
+        np.nan_to_num(pick([f"p.{n}" for n in model.velocities[: model.nd]])),
         np.nan_to_num(pick([f"u.{n}" for n in model.inputs])[:steps]),
         q[1:, model.nqd :],
         np.zeros((steps, model.nc)),

@@ -23,6 +23,7 @@ from .kept import Kept
 
 _cores = Kept(lambda model: _core.Core(compile_model(model)))
 _joint_orders = Kept(lambda model: np.array([j["v"] for j in compile_model(model)["joints"]], dtype=int))
+_torques = Kept(lambda model: {key: np.array(compile_model(model)[key]) for key in ("damping", "force_v", "force_u")})
 
 
 def core(model: Model) -> Any:
@@ -492,7 +493,8 @@ def force_second(
 class Acceleration:
     """Solution of the continuous equations: `ddq` (nv,), `lam` (nc,); with derivatives if asked for.
 
-    `ddq_q` (nd, nq), `ddq_v` (nd, nq), `ddq_u` (nd, nu), `ddq_k` (nd, nk) and the same for `lam_*` (nc rows).
+    `ddq_q` (nd, nv), `ddq_v` (nd, nv), `ddq_u` (nd, nu), `ddq_k` (nd, nkv) and the same for `lam_*` (nc rows). Of a ball, `ddq` is the rate of
+    its velocities along body axes, and `_q` are derivatives along turns about these axes.
     """
 
     ddq: Array
@@ -516,6 +518,39 @@ def singular_variables(model: Model, q: Array) -> tuple[str, ...]:
     if not len(value) or value[0] > 1e-12 * abs(value[-1]):
         return ()
     return tuple(model.velocities[i] for i in _large(vectors[:, 0]))
+
+
+def idle_turns(model: Model) -> tuple[str, ...]:
+    """Velocities of balls at the ends of the tree about which nothing that they carry has inertia (a point mass on a line through the centre)."""
+    balls = {place.name: place for place in model.configuration.places if place.v.start < model.nd}
+    if not balls:
+        return ()
+    entries, at = model.frame_entries, poses(model, model.neutral())
+    moved_by, ends = [0] * len(entries), set()  # the last joint above each frame, and those without another joint below
+    for entry in entries[1:]:
+        above = moved_by[entry.parent]
+        joint = entry.frame is not None and entry.frame.variable is not None
+        moved_by[entry.index] = entry.index if joint else above
+        if joint:
+            ends.discard(above)
+            ends.add(entry.index)
+    inertia = {i: np.zeros((3, 3)) for i in ends if str(entries[i].frame.variable) in balls}  # type: ignore[union-attr]
+    for entry in entries[1:]:
+        i, f = moved_by[entry.index], entry.frame
+        if i not in inertia or f is None or not (f.mass or any(f.inertia)):
+            continue
+        turn, r = at[i, :3, :3].T @ at[entry.index, :3, :3], at[entry.index, :3, 3] - at[i, :3, 3]
+        r = at[i, :3, :3].T @ r + turn @ np.array(f.com)
+        xx, yy, zz, xy, xz, yz = f.inertia
+        inertia[i] += turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
+        inertia[i] += f.mass * (r @ r * np.eye(3) - np.outer(r, r))
+    names: list[str] = []
+    for i, total in inertia.items():
+        value, vectors = np.linalg.eigh(total)
+        if value[0] <= 1e-12 * abs(value[-1]):
+            place = balls[str(entries[i].frame.variable)]  # type: ignore[union-attr]
+            names += [model.velocities[place.v][int(c)] for c in _large(vectors[:, 0])]
+    return tuple(names)
 
 
 def dependent_constraints(model: Model, q: Array) -> tuple[str, ...]:
@@ -562,6 +597,59 @@ def _without_balls(model: Model, what: str) -> None:
         )
 
 
+def _drag(w: Array) -> Array:
+    """w' - f'' of a ball that turns with w (body axes), for the angles f = 0 of three hinges x, y, z behind it (docs/kernels.md 13)."""
+    return np.array([w[1] * w[2], -w[0] * w[2], w[0] * w[1]])
+
+
+def _turned(a: Array) -> Array:
+    """Columns dE/df_c a, with w = E(f) f'."""
+    return np.array([[0.0, 0.0, a[1]], [0.0, 0.0, -a[0]], [0.0, a[0], 0.0]])
+
+
+def _along_body_axes(model: Model, v: slice, w: Array, ddq: Array, blocks: tuple[Array, Array]) -> None:
+    """Accelerations (nv) and their derivatives (rows, 2 nv + nu + nkv) of one ball from its chart to body axes, in place."""
+    nv, nd = model.nv, model.nd
+    rate, at = slice(nv + v.start, nv + v.stop), ddq[v].copy()
+    by_rate = np.array([[0.0, w[2], w[1]], [-w[2], 0.0, -w[0]], [w[1], w[0], 0.0]])  # of the drag
+    by_turn = np.array([[0.0, -w[0] * w[1], -w[0] * w[2]], [0.0, 0.0, -w[1] * w[2]], [0.0, 0.0, 0.0]])
+    by_turn = by_turn - by_rate @ _turned(w) + _turned(at)  # of w' at constant w and f''
+    for D in blocks:
+        D[:, v] -= D[:, rate] @ _turned(w)
+        if v.start >= nd:
+            given = D[:, 2 * nv + model.nu + v.start - nd : 2 * nv + model.nu + v.stop - nd]
+            D[:, v] -= given @ by_turn
+            D[:, rate] -= given @ by_rate
+    if v.start < nd:
+        blocks[0][v, v] += by_turn
+        blocks[0][v, rate] += by_rate
+    ddq[v] += _drag(w)
+
+
+def _turn_torques(model: Model, q: Array, v: Array, u: Array, blocks: tuple[Array, Array]) -> None:
+    """Damping and inputs turn with the axes of a ball, as forces on the angles of its chart do not; blocks in place."""
+    nd, nc, given = model.nd, model.nc, _torques(model)
+    damping = given["damping"]
+    tau = -damping * v[: len(damping)]
+    np.add.at(tau, given["force_v"].astype(int), u[given["force_u"].astype(int)])
+    right = np.zeros((nd + nc, model.nv))
+    for place in model.configuration.places:
+        if place.v.start < nd:
+            x, y, z = tau[place.v]
+            turn = np.array([[0.0, z, -y], [0.0, 0.0, x], [0.0, 0.0, 0.0]])
+            right[place.v, place.v] = turn - damping[place.v, None] * _turned(v[place.v])
+    if not right.any():
+        return
+    kkt = np.zeros((nd + nc, nd + nc))
+    kkt[:nd, :nd] = mass_matrix(model, q)[:nd, :nd]
+    if nc:
+        kkt[nd:, :nd] = constraint_jacobian(model, q)[:, :nd]
+        kkt[:nd, nd:] = -kkt[nd:, :nd].T
+    found = np.linalg.lstsq(kkt, right, rcond=1e-13)[0]
+    blocks[0][:, : model.nv] += found[:nd]
+    blocks[1][:, : model.nv] += found[nd:]
+
+
 def acceleration(
     model: Model,
     q: ArrayLike | Mapping[str, float],
@@ -590,11 +678,19 @@ def acceleration(
         if not (ok and np.isfinite(ddq).all() and np.isfinite(lam).all()):
             raise _singular(model, x)
         return Acceleration(ddq, -lam)  # the core has the force +Dh^T lambda
-    _without_balls(model, "derivatives of the acceleration")
     model.require_holonomic("the derivative of the acceleration", "the step's (MidpointVI.linearize)")
+    nd = model.nd
+    for place in model.configuration.places:  # the core has a chart's f'', and w' = f'' + drag
+        if place.v.start >= nd:
+            k = k.copy() if k is ddq_kin else k
+            k[place.v.start - nd : place.v.stop - nd] -= _drag(w[place.v])
     ddq, lam, da, dl, ok = c.acceleration_first(x, w, i, k)
     if not (ok and all(np.isfinite(a).all() for a in (ddq, lam, da, dl))):
         raise _singular(model, x)
+    for place in model.configuration.places:
+        _along_body_axes(model, place.v, w[place.v], ddq, (da, dl))
+    if model.configuration.places:
+        _turn_torques(model, x, w, i, (da, dl))
     cuts = np.cumsum([model.nv, model.nv, model.nu])
     return Acceleration(ddq, -lam, *np.split(da, cuts, axis=1), *np.split(-dl, cuts, axis=1))
 
@@ -614,7 +710,7 @@ def acceleration_second(
     0.0
     """
     x, w, i = _q(model, q), _v(model, v), vector(u, model.inputs, "u")
-    _without_balls(model, "derivatives of the acceleration")
+    _without_balls(model, "second derivatives of the acceleration")
     model.require_holonomic("the derivative of the acceleration", "the step's (MidpointVI.linearize)")
     d2a, d2l, ok = core(model).acceleration_second(x, w, i, vector(ddq_kin, model.velocities[model.nd :], "ddq_kin"))
     if not (ok and np.isfinite(d2a).all() and np.isfinite(d2l).all()):

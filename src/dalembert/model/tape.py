@@ -8,7 +8,7 @@ programs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ..errors import ModelError
 
 if TYPE_CHECKING:
     from ..symbolic import Symbolic
+    from .model import Model
 
 # Operations of tapes and programs: {name: number of operands}, numbered in this order; their meaning is in cpp/elements/tape.hpp.
 OPERATIONS: dict[str, int] = dict(TAPE_OPS)
@@ -133,18 +134,33 @@ def record(symbolic: Symbolic, values: Sequence[Any], rows: tuple[str, ...], lab
     outputs = ca.vertcat(*(_scalar(ca, x, label) for x in values))
     arguments = ca.vertcat(symbolic.q, symbolic.v, symbolic.u)
     code = _instructions(ca, [arguments], outputs, label)
-    nq, used = model.nq, {a for op, _, a, _, _ in code if op == "INPUT"}
-    columns = [i for i in range(nq) if i in used or i + nq in used]
-    inputs = [i for i in range(model.nu) if i + 2 * nq in used]
+    nq, nv, used = model.nq, model.nv, {a for op, _, a, _, _ in code if op == "INPUT"}
+    names = (*model.variables, *model.velocities)
+    refuse_balls(model, [names[i] for i in used if i < nq + nv], label)
+    rate = {int(q): nq + int(v) for q, v in zip(*model.configuration.numbers, strict=True)}  # where its velocity is
+    columns = [i for i in range(nq) if i in used or rate.get(i) in used]
+    inputs = [i for i in range(model.nu) if i + nq + nv in used]
     m = len(columns)
-    place = {i: k for k, i in enumerate(columns)} | {nq + i: m + k for k, i in enumerate(columns)}
-    place |= {2 * nq + i: 2 * m + k for k, i in enumerate(inputs)}
+    place = {i: k for k, i in enumerate(columns)} | {rate[i]: m + k for k, i in enumerate(columns)}
+    place |= {nq + nv + i: 2 * m + k for k, i in enumerate(inputs)}
     return Tape(
         tuple(model.variables[i] for i in columns),
         tuple(model.inputs[i] for i in inputs),
         rows,
         tuple((op, out, place[a] if op == "INPUT" else a, b, c) for op, out, a, b, c in code),
     )
+
+
+def refuse_balls(model: Model, names: Iterable[str], label: str) -> None:
+    """ModelError if one of the coordinates or velocities is a ball's: derivatives of tapes are by coordinates, and those of a quaternion
+    are not free."""
+    for ball in model.configuration.places:
+        if {*names} & {ball.name, *model.variables[ball.q], *model.velocities[ball.v]}:
+            raise ModelError(
+                f"{label}: elements of your own cannot see what the ball '{ball.name}' moves; Wrench, springs and dampers can, and "
+                "spherical_euler, free_euler have plain angles",
+                culprit=ball.name,
+            )
 
 
 def _scalar(ca: Any, value: Any, label: str) -> Any:

@@ -67,11 +67,11 @@ class Symbols:
         symbolic = self._of_model("velocity")
         model = symbolic.model
         if name not in model.variables and name in model.frame_names:
-            return symbolic.ca.jtimes(symbolic.position(name), symbolic.q, self._velocities())
-        return self._velocities()[model.index(name)]
+            return symbolic.ca.substitute(symbolic.velocity(name), symbolic.v, self._velocities())
+        return self._velocities()[model.velocity_index(name)]
 
     def _velocities(self) -> Any:
-        """v (nq) of the state: M v = p + C' mu, C v + b = 0 in the rows of dynamic variables; v itself where x has it."""
+        """v (nv) of the state: M v = p + C' mu, C v + b = 0 in the rows of dynamic variables; v itself where x has it."""
         if self._v is None:
             s, ca = self._of_model("velocity"), self._symbolic.ca  # type: ignore[union-attr]
             n, nd, nc = s.model.nq, s.model.nd, s.model.nc
@@ -81,7 +81,7 @@ class Symbols:
             else:
                 moving = s.velocity_constraints()
                 M, h = s.mass_matrix(), ca.vertcat(s.constraint_jacobian(), ca.jacobian(moving, s.v))
-                offset = ca.vertcat(ca.SX.zeros(s.model.nh), ca.substitute(moving, s.v, ca.SX.zeros(n)))
+                offset = ca.vertcat(ca.SX.zeros(s.model.nh), ca.substitute(moving, s.v, ca.SX.zeros(s.model.nv)))
                 p, rho = rates[:nd], rates[nd:]
                 top, bottom = p - M[:nd, nd:] @ rho, -offset - h[:, nd:] @ rho
                 zero = ca.SX(nc, nc)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import ModelError
-from ..tape import Tape, derivatives, rate_derivatives, record
+from ..tape import Tape, derivatives, rate_derivatives, record, refuse_balls
 from .base import ConstraintElement, Element, ForceElement, PotentialElement, VelocityElement, element
 from .fields import Function, InputNames, Text
 
@@ -105,10 +105,11 @@ class _FromFunction(Element):
         if force.numel() != 3:
             self._refuse(f"the force on {name!r} needs three components, not {force.numel()}", str(name))
         moved = [v for v in model.path(name) if v in model.dynamic]
+        refuse_balls(model, moved, self.label)
         if not moved:
             self._refuse(f"no dynamic variable moves {name!r}, no force moves it", str(name))
         along = symbolic.push(name, symbolic.ca.reshape(force, 3, 1))
-        return {v: along[model.index(v)] for v in moved}
+        return {v: along[model.velocity_index(v)] for v in moved}
 
     def compile(self, table: Table) -> Iterable[Row]:
         return [table.on_tapes(f"Tape{type(self).__name__}", derivatives(self.tape, self.label))]
