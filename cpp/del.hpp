@@ -18,6 +18,7 @@ struct StepOptions {
   double h_tolerance = 1e-14;      // constraints relative to their size
   int max_iterations = 40;
   bool plain = false;  // dense KKT matrix, full Newton: the baseline of the benchmarks
+  bool rescue = true;  // where no solution is found: look where shorter steps lead
   // 0: to the tolerances above. Otherwise as trep ends a step: full Newton steps from the given guess until the
   // Euclidean norm of the residual is below `stop` and every |h_c| below h_stop[c] (the last serves all that follow);
   // what is left is not added to p
@@ -570,13 +571,13 @@ inline bool stopped_step(Work<double>& w, const StepOptions& o, double dt, int* 
   return false;
 }
 
-// One step. In: w.step.x, w.step.p, w.step.u, w.con.C0 (= Dh(x)), w.step.y = guess with the prescribed kinematic values
-// in place, w.con.lam = guess.
-inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
+// One step by Newton's method from several starts. In: w.step.x, w.step.p, w.step.u, w.con.C0 (= Dh(x)), w.step.y =
+// guess with the prescribed kinematic values in place (kept in w.step.prescribed), w.con.lam = guess.
+inline int direct_step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
   const ModelData& M = *w.M;
   if (o.stop > 0) {
     if (stopped_step(w, o, dt, iterations, error)) return StepOk;
-    int before = *iterations, status = step(w, o.without_stop(), dt, iterations, error);
+    int before = *iterations, status = direct_step(w, o.without_stop(), dt, iterations, error);
     *iterations += before;
     return status;
   }
@@ -623,6 +624,66 @@ inline int step(Work<double>& w, const StepOptions& o, double dt, int* iteration
   if (ok) return StepOk;
   if (wrong) return StepWrongRoot;
   return *error < kLargest ? StepNotConverged : (*error == kSingular ? StepSingular : StepNotFinite);
+}
+
+// A step that direct_step() did not solve, from where `count` shorter ones lead, inputs held and prescribed values on a
+// straight line. Its solution is believed when no hinge ends more than half a turn from there. False: all is as before.
+//
+// reads step.x, p, u, prescribed, con.C0; writes as direct_step()
+inline bool step_by_way_of(int count, Work<double>& w, const StepOptions& o, double dt, int* iterations) {
+  const ModelData& M = *w.M;
+  StepState<double>& s = w.step;
+  Detour<double>& d = w.detour;
+  auto copy = [](double* to, const double* from, int n) {
+    for (int i = 0; i < n; ++i) to[i] = from[i];
+  };
+  auto begin = [&] {
+    set_reference(w, s.x);
+    start_constraints(w);
+  };
+  copy(d.from, s.x, M.nq);
+  copy(d.before, s.x, M.nq);
+  copy(d.p, s.p, M.nd);
+  copy(d.to, s.prescribed, M.nq);
+  for (int c = 0; c < M.nc; ++c) w.con.lam[c] = d.lam[c] = 0;
+  bool ok = true;
+  int more = 0;
+  double error = 0;
+  for (int i = 1; ok && i <= count; ++i) {
+    between(M, d.before, s.x, 2.0, s.y, 0, M.nd);
+    between(M, d.from, d.to, double(i) / count, s.y, M.nd, M.nv);
+    ok = direct_step(w, o, dt / count, &more, &error) == StepOk;
+    *iterations += more;
+    if (!ok) break;
+    for (int c = 0; c < M.nc; ++c) d.lam[c] += w.con.lam[c];
+    copy(d.before, s.x, M.nq);
+    copy(s.x, s.y, M.nq);
+    copy(s.p, s.p_next, M.nd);
+    begin();
+  }
+  copy(d.reached, s.x, M.nq);
+  copy(s.x, d.from, M.nq);
+  copy(s.p, d.p, M.nd);
+  begin();
+  for (int damped = 0; ok && damped < 2; ++damped) {
+    copy(s.y, d.reached, M.nqd);
+    copy(s.y + M.nqd, d.to + M.nqd, M.nq - M.nqd);
+    copy(w.con.lam, d.lam, M.nc);
+    const bool found = damped ? damped_newton(w, o, dt, &more, &error) : newton(w, o, dt, &more, &error);
+    *iterations += more;
+    if (found && !turns_far(M, d.reached, s.y)) return true;
+  }
+  copy(s.prescribed + M.nqd, d.to + M.nqd, M.nq - M.nqd);
+  return false;
+}
+
+// One step, in and out as in direct_step().
+inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
+  const int status = direct_step(w, o, dt, iterations, error);
+  if (status == StepOk || o.plain || !o.rescue) return status;
+  for (int count : {32, 256})
+    if (step_by_way_of(count, w, o.without_stop(), dt, iterations)) return StepOk;
+  return status;
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -621,10 +621,12 @@ static int adaptive_step(Engine* e, const StepOptions& o, const Parts& parts, co
     Checks found;
     bool good = true;
     status = StepOk;
+    StepOptions searching = o;
+    searching.rescue = j == kMostHalvings;
     for (int i = 0; i < n && status == StepOk && good; ++i) {
       for (int part = 0; part < parts.count && status == StepOk; ++part) {
         prescribed_at(M, r, k, (i + parts.end[part + 1]) / n, q0, w.step.y);
-        status = rollout_part(e, o, parts, part, r.dt[k] / n * parts.length[part], nullptr, total, error);
+        status = rollout_part(e, searching, parts, part, r.dt[k] / n * parts.length[part], nullptr, total, error);
       }
       if (status != StepOk) break;
       const Verdict<double> v = e->quality.end_step(M, o, parts);
@@ -820,6 +822,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
             status[l].status = st;
             status[l].error = err;
           } else {
+            e->quality.follow_lane(M, l, e->lane_quality);
             e->quality.take_middle(e->d, h);
             e->lane_quality.take_lane(M, l, e->quality.now);
           }

@@ -13,7 +13,10 @@
 //   error = (|d2v . d2L_v| / 2 D)^(1/2) / 12, to the power order/2
 //   D     = max T + |dV| + |W| + 1e-3 (largest T so far) + rounding of the energies,
 // d2: second differences from step to step; of the momenta L_v without what inputs do, which may jump. For an
-// oscillator of frequency w the error is (w dt)^2 / 12, where that of the step is (w dt)^3 / 12. Not known (0) are both
+// oscillator of frequency w the error is (w dt)^2 / 12, where that of the step is (w dt)^3 / 12. Stiff modes with many
+// turns in a step hardly show in the velocities of middles, but their forces shake the momenta at the ends, by
+// g = dt (change of L_q + F) / 4 from their mean: 16 (d2v . g)^2 / |d2v . d2L_v|, the same for slow motions and at most
+// 16 g . M^-1 g, takes the place of d2v . d2L_v where it is larger. Not known (0) are both
 // in the first step of a motion, the error in the second and where prescribed velocities jump, the jump between steps
 // of different lengths: the energy of middles depends on them.
 //
@@ -35,9 +38,10 @@ constexpr double kJumpLimit = 0.01, kErrorLimit = 0.05;  // where a step is no l
 // one middle of a step
 template <class T> struct Middle {
   T kinetic, potential, energy;
-  T size;      // what the rounding of the energy is relative to
-  T *v, *F;    // velocity (nv), forces (nd)
-  T *Lq, *Lv;  // Lq of the prescribed components (nk), Lv of all (nv)
+  T size;       // what the rounding of the energy is relative to
+  T *v, *F;     // velocity (nv), forces (nd)
+  T *G, *kick;  // L_q + F (nd), and what in F is due to inputs that have jumped since the last middle (nd)
+  T *Lq, *Lv;   // Lq of the prescribed components (nk), Lv of all (nv)
 };
 
 // what is said of a step
@@ -50,6 +54,8 @@ template <class T> struct Verdict {
 template <class T> struct Quality {
   Middle<T> last, now;
   T *v[3], *L[3], *I[3];  // of the newest steps, newest first: means of v (nv), L_v, and of the inputs' forces (nd)
+  T* G[2];                // the same of L_q + F (nd)
+  T *u, *kicks;           // inputs of the last middle (nu), sum of all kicks (nd)
   double h_last = 0, dt[3] = {};
   T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale, worst, variable;
   int middles = 0, steps = 0;
@@ -61,6 +67,8 @@ template <class T> struct Quality {
     for (Middle<T>* m : {&last, &now}) {
       take(m->v, nv);
       take(m->F, nd);
+      take(m->G, nd);
+      take(m->kick, nd);
       take(m->Lq, nk);
       take(m->Lv, nv);
     }
@@ -68,7 +76,10 @@ template <class T> struct Quality {
       take(v[i], nv);
       take(L[i], nd);
       take(I[i], nd);
+      if (i < 2) take(G[i], nd);
     }
+    take(u, M.nu);
+    take(kicks, nd);
     for (const Element& e : M.forces) {
       for (int i : e.input) elements_have_inputs = elements_have_inputs || (e.kind == ElementKind::Wrench && i >= 0);
       elements_have_inputs = elements_have_inputs || e.nin > 0;
@@ -92,6 +103,8 @@ template <class T> struct Quality {
     auto middle = [&](Middle<T>& to, const Middle<T>& from) {
       all(to.v, from.v, M.nv);
       all(to.F, from.F, M.nd);
+      all(to.G, from.G, M.nd);
+      all(to.kick, from.kick, M.nd);
       all(to.Lq, from.Lq, M.nk);
       all(to.Lv, from.Lv, M.nv);
       to.kinetic = from.kinetic, to.potential = from.potential, to.energy = from.energy, to.size = from.size;
@@ -102,8 +115,11 @@ template <class T> struct Quality {
       all(v[i], o.v[i], M.nv);
       all(L[i], o.L[i], M.nd);
       all(I[i], o.I[i], M.nd);
+      if (i < 2) all(G[i], o.G[i], M.nd);
       dt[i] = o.dt[i];
     }
+    all(u, o.u, M.nu);
+    all(kicks, o.kicks, M.nd);
     h_last = o.h_last;
     balance = o.balance, mean = o.mean, mean_first = o.mean_first, mean_last = o.mean_last;
     most_kinetic = o.most_kinetic, most_size = o.most_size, scale = o.scale;
@@ -113,8 +129,8 @@ template <class T> struct Quality {
 
   // the middle of the step of length h that w has just solved, into `now`
   //
-  // reads kin.v, kin.reference, first, comp.c, step.x
-  void take_middle(const Work<T>& w, double h) {
+  // reads kin, first, comp.c, step.x, step.u
+  void take_middle(Work<T>& w, double h) {
     const ModelData& M = *w.M;
     Middle<T>& m = now;
     T gravity, below = T(0.0), elements = M.potentials.empty() ? T(0.0) : w.first.potential;
@@ -131,12 +147,38 @@ template <class T> struct Quality {
     T ulp = T(0.0);
     if (forced)
       for (int i = 0; i < M.nd; ++i) m.F[i] = w.first.F[i];
+    for (int i = 0; i < M.nd; ++i) m.G[i] = forced ? w.first.Lq[i] + m.F[i] : w.first.Lq[i];
+    if (elements_have_inputs) take_kick(w);
     for (int i = 0; i < M.nd; ++i) ulp += fabs_(m.Lv[i]) * reach(M, w.step.x, i);
     m.size += ulp * T(1e-3 / __builtin_fabs(h));
     for (int i = M.nd; i < M.nv; ++i) {
       m.Lq[i - M.nd] = w.first.Lq[i];
       m.energy -= m.Lv[i] * m.v[i];
     }
+  }
+
+  // What inputs do to the forces of elements is told only where they jump, by their values before.
+  void take_kick(Work<T>& w) {
+    const ModelData& M = *w.M;
+    MaskOf<T> jumped = lt(T(0.0), T(0.0));
+    for (int i = 0; middles > 0 && i < M.nu; ++i)
+      jumped = jumped | lt(T(kKink) * (fabs_(u[i]) + fabs_(w.step.u[i])), fabs_(u[i] - w.step.u[i]));
+    for (int i = 0; i < M.nd; ++i) now.kick[i] = T(0.0);
+    if (!any(jumped)) return;
+    T* held = w.step.u;
+    w.step.u = u;
+    generalized_force(w, w.kin.q, w.kin.v);
+    w.step.u = held;
+    for (int i = 0; i < M.nd; ++i) {
+      now.kick[i] = select(jumped, now.F[i] - w.first.F[i], T(0.0));
+      w.first.F[i] = now.F[i];
+    }
+  }
+
+  // before take_middle() of lane l alone: the inputs of its last middle
+  template <class All> void follow_lane(const ModelData& M, int l, const All& all) {
+    middles = all.middles;
+    for (int i = 0; i < M.nu; ++i) u[i] = get(all.u[i], l);
   }
 
   // lane l of `now` from another one
@@ -146,7 +188,7 @@ template <class T> struct Quality {
     put(now.energy, l, m.energy);
     put(now.size, l, m.size);
     for (int i = 0; i < M.nv; ++i) put(now.v[i], l, m.v[i]), put(now.Lv[i], l, m.Lv[i]);
-    for (int i = 0; i < M.nd; ++i) put(now.F[i], l, m.F[i]);
+    for (int i = 0; i < M.nd; ++i) put(now.F[i], l, m.F[i]), put(now.G[i], l, m.G[i]), put(now.kick[i], l, m.kick[i]);
     for (int k = 0; k < M.nk; ++k) put(now.Lq[k], l, m.Lq[k]);
   }
 
@@ -163,6 +205,8 @@ template <class T> struct Quality {
         T* oldest = x[2];
         x[2] = x[1], x[1] = x[0], x[0] = oldest;
       }
+      T* oldest = G[1];
+      G[1] = G[0], G[0] = oldest;
       dt[2] = dt[1], dt[1] = dt[0], dt[0] = 0;
     }
     most_kinetic = larger(most_kinetic, b.kinetic);
@@ -198,10 +242,16 @@ template <class T> struct Quality {
     add(L[0], b.Lv, nd);
     if (inputs && part == 0)
       for (int i = 0; i < nd; ++i) I[0][i] = T(0.0);
-    if (elements_have_inputs)  // which part of a force is an input's cannot be told
-      for (int i = 0; i < nd; ++i) I[0][i] += weight * (M.has_damping ? b.F[i] + T(M.damping[i]) * b.v[i] : b.F[i]);
+    add(G[0], b.G, nd);
+    if (elements_have_inputs)
+      for (int i = 0; i < nd; ++i) {
+        kicks[i] = middles > 0 ? kicks[i] + b.kick[i] : T(0.0);
+        I[0][i] += weight * kicks[i];
+      }
     else
       for (size_t i = 0; i < M.force_v.size(); ++i) I[0][M.force_v[i]] += weight * w.step.u[M.force_u[i]];
+    if (elements_have_inputs)
+      for (int i = 0; i < M.nu; ++i) u[i] = w.step.u[i];
     dt[0] += h;
     h_last = h;
     ++middles;
@@ -221,30 +271,38 @@ template <class T> struct Quality {
       const bool three = steps > 2;
       const T ratio = T(three ? (dt[0] + dt[1]) / (dt[1] + dt[2]) : 0.0);
       const T h0 = T(minus * dt[0]), h1 = T(plus * dt[1]) - ratio * T(minus * dt[1]), h2 = ratio * T(plus * dt[2]);
+      auto bend = [&](int i) {  // d2v of one component
+        const T d = v[0][i] - v[1][i];
+        return three ? d - ratio * (v[1][i] - v[2][i]) : d;
+      };
       auto change = [&](int i) {  // d2v . d2L_v of one component
-        T d = v[0][i] - v[1][i], l = L[0][i] - L[1][i];
-        if (three) {
-          d -= ratio * (v[1][i] - v[2][i]);
-          l -= ratio * (L[1][i] - L[2][i]);
-        }
+        const T d = bend(i);
+        T l = L[0][i] - L[1][i];
+        if (three) l -= ratio * (L[1][i] - L[2][i]);
         if (inputs) {
           l -= h0 * I[0][i] + h1 * I[1][i];
           if (three) l += h2 * I[2][i];
         }
         return d * l;
       };
-      T sum = T(0.0);
-      for (int i = 0; i < M.nd; ++i) sum += change(i);
+      T sum = T(0.0), size = T(1e-300), shaken = T(0.0);
+      for (int i = 0; i < M.nd; ++i) {
+        const T x = change(i), g = G[0][i] - G[1][i];
+        sum += x;
+        size += fabs_(x);
+        shaken += bend(i) * (inputs ? g - (I[0][i] - I[1][i]) : g);
+      }
       if (three) {
-        const T once = sqrt_(fabs_(sum) / (D + D)) * T(1.0 / 12);
+        shaken = T(dt[0]) * shaken;
+        const T once = sqrt_(larger(fabs_(sum), shaken * shaken / size) / (D + D)) * T(1.0 / 12);
         out.error = once;
         for (int n = parts.count; n > 1; n -= 4) out.error *= once;  // parts: 1, 5, 9
-        T kink = T(0.0), size = T(0.0);
+        T kink = T(0.0), whole = T(0.0);
         for (int i = M.nd; i < M.nv; ++i) {
           kink += fabs_(v[0][i] - v[1][i] - ratio * (v[1][i] - v[2][i]));
-          size += fabs_(v[0][i]) + fabs_(v[1][i]) + fabs_(v[2][i]);
+          whole += fabs_(v[0][i]) + fabs_(v[1][i]) + fabs_(v[2][i]);
         }
-        out.error = select(lt(T(kKink) * size, kink), T(0.0), out.error);
+        out.error = select(lt(T(kKink) * whole, kink), T(0.0), out.error);
       }
       const T bad = larger(out.jump * T(1 / kJumpLimit), out.error * T(1 / kErrorLimit));
       const auto worse = lt(worst, bad);

@@ -148,6 +148,12 @@ template <class T> struct StepState {
   double* kkt;        // plain dense fallback
 };
 
+// a step that is looked for by way of shorter ones
+template <class T> struct Detour {
+  T *from, *before, *reached, *to;  // configurations (nq)
+  T *p, *lam;                       // momentum at the start (nd), sum of multipliers (nc)
+};
+
 // ---- derivatives of the step (allocated only when asked for); w = (q_k, p_k, u_k, rho_k+1)
 template <class T> struct Linearization {
   Hessian<T> E, E3;  // dt times the second derivatives of Ld; third derivatives along a direction
@@ -177,6 +183,7 @@ template <class T> struct Work {
   ConstraintRows<T> con;
   LoopWork loops;
   StepState<T> step;
+  Detour<T> detour;
   Linearization<T> lin;
 
   int nw = 0;
@@ -330,6 +337,9 @@ template <class T> struct Work {
     take(step.y, nq);
     take(step.y_kept, nq);
     take(step.prescribed, nq);
+    for (T** q : {&detour.from, &detour.before, &detour.reached, &detour.to}) take(*q, nq);
+    take(detour.p, nd);
+    take(detour.lam, nc);
     take(step.p, nd);
     take(step.p_next, nd);
     take(step.u, nu);

@@ -52,7 +52,8 @@ def main(argv: list[str] | None = None) -> None:
     polar = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
     for h in steps:
         fine = da.MidpointVI(model(9.8), h)
-        swing = fine.simulate(fine.state({"x": np.sin(1.0), "y": -np.cos(1.0)}), time=5)
+        # 0.1 s is too long for accurate steps (3 % of the velocity are wrong after each): here for the order only
+        swing = fine.simulate(fine.state({"x": np.sin(1.0), "y": -np.cos(1.0)}), time=5, accuracy="ignore")
         truth = da.simulate_continuous(polar, [1.0], [0.0], swing.t)["a"]
         errors.append(float(abs(np.arctan2(swing["x"], -swing["y"]) - truth).max()))
     print(f"with gravity, against the pendulum's angle: order {np.log2(errors[-2] / errors[-1]):.2f}")

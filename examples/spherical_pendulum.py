@@ -72,13 +72,16 @@ def main(argv: list[str] | None = None) -> None:
         conditions[side] = row
         # the same start in angles about x and y: the bob is at x = -sin(theta), y = 0 and moves sideways along -y
         start = other.state({"theta_y": 1.0}, v={"theta_x": -side * np.tan(1.0)})
-        runs = [polar.simulate(polar.state({"theta": 1.0}, v={"phi": side}), time=20), other.simulate(start, time=20)]
+        # polar angles are not accurate so close to the pole, which is the point here
+        near = polar.simulate(polar.state({"theta": 1.0}, v={"phi": side}), time=20, accuracy="ignore")
+        runs = [near, other.simulate(start, time=20)]
         paths[side] = [da.pose(r.model, r.q, "bob")[:, :2, 3] for r in runs]
         errors = [abs(r.energy() - r.energy()[0]).max() for r in runs]
         print(
             f"  sideways with {side:g} rad/s: condition up to {max(row):.1e}; energy error in 20 s "
             f"{errors[0]:.1e} J (polar), {errors[1]:.1e} J (angles about x and y); "
-            f"p_phi changes by {np.ptp(runs[0]['p.phi']):.1e}"
+            f"p_phi changes by {np.ptp(near['p.phi']):.1e}; {np.sum(near.quality(0).jumps > 0.01)} of {near.steps} polar steps "
+            f"jump by more than 1 % of what moves"
         )
     for name, start in (("at the pole", {"theta": 0.0}), ("symmetric about the pole", {"theta": -0.02})):
         try:

@@ -9,6 +9,8 @@ import pytest
 from dalembert.cli import example_files
 
 matplotlib.use("Agg")
+# steps that are not accurate are wanted in some of them, and said there
+pytestmark = pytest.mark.filterwarnings("error::dalembert.errors.AccuracyWarning")
 FILES = {p.stem: p for p in example_files()}
 
 

@@ -100,8 +100,12 @@ def true_errors(vi: da.MidpointVI, motion: da.Trajectory) -> np.ndarray:
     off = np.array([0.5 * d @ m @ d for d, m in zip(v - w, masses, strict=True)])
     way = (arrays[0] - arrays[2]) / motion.dt[0]
     off = np.maximum(off, [0.5 * d @ m @ d for d, m in zip(way, masses, strict=True)])
+    # what moves: kinetic energy at both ends and in the middle, and the change of potential energy
     kinetic, potential = core.energy(*map(np.ascontiguousarray, motion.middles()))
-    moving = np.maximum(kinetic, np.append(kinetic[0], kinetic[:-1])) + np.abs(np.diff(potential, prepend=potential[0]))
+    first = core.velocity(np.ascontiguousarray(motion.q[:-1]), np.ascontiguousarray(motion.p[:-1]), rate)[0]
+    ends = [[0.5 * d @ m @ d for d, m in zip(x, masses, strict=True)] for x in (first, w)]
+    moving = np.maximum.reduce([kinetic, np.append(kinetic[0], kinetic[:-1]), *ends])
+    moving = moving + np.abs(np.diff(potential, prepend=potential[0]))
     out = np.sqrt(off / (moving + 1e-3 * np.maximum.accumulate(kinetic) + 1e-300))
     return np.where(batch.completed == SUBSTEPS, out, np.nan)
 

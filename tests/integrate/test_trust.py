@@ -6,6 +6,8 @@ import pytest
 import dalembert as da
 from dalembert import rz, tx
 
+from . import test_accuracy as accuracy
+
 
 @pytest.mark.parametrize("shift", [0.0, 1e-3])
 @pytest.mark.parametrize("seed", range(6))
@@ -65,3 +67,23 @@ def test_a_prescribed_jump_may_turn_a_hinge_far() -> None:
     model = da.Model([rz("a", tx(1.0, mass=1.0)), rz(da.Kinematic("k"))], [da.LinearRelation({"a": 1, "k": -10})])
     vi = da.MidpointVI(model, dt=0.01)
     assert vi.step(vi.state(q=[0.0, 0.0]), kinematic=[0.32]).q[0] == pytest.approx(3.2, abs=1e-13)
+
+
+def test_a_torque_may_turn_a_flywheel_far() -> None:
+    """The equations are linear: their one solution is right, however far it is from where the momentum alone leads."""
+    wheel = da.Model([rz("wheel", inertia=(1.0, 1.0, 1.0), mass=1.0)], [da.ConfigForce("wheel", "torque")])
+    vi = da.MidpointVI(wheel, dt=0.05)
+    motion = vi.simulate(vi.state(q=[0.0], v=[900.0]), 10, u=[8000.0])
+    np.testing.assert_allclose(motion.q[:, 0], 900 * motion.t + 4000 * motion.t**2, rtol=1e-12)
+    batch = da.rollouts(vi, [vi.state(q=[0.0], v=[v]) for v in (900.0, 0.0, -900.0)], 10, u=np.full((10, 1), 8000.0))
+    np.testing.assert_allclose(batch.q[0], motion.q, rtol=1e-12)
+    assert (batch.completed == 10).all()
+
+
+@pytest.mark.parametrize(("seed", "dt", "step"), [(4, 0.01, 96), (372, 0.002, 10), (548, 0.01, 12), (354, 0.05, 98)])
+def test_solutions_that_only_shorter_steps_find(seed: int, dt: float, step: int) -> None:
+    """Newton finds roots with turned joints from every start; the one near to where 32 shorter steps lead is there, too."""
+    run = accuracy.run(seed, dt, step + 1)
+    assert run is not None
+    assert len(run.truth) == step + 1
+    assert not run.failed
