@@ -65,7 +65,7 @@ template <class T> DAL_INLINE V3<T> body_torque(const Work<T>& w, const Ball& b,
   if (M.has_damping)
     for (int c = 0; c < 3; ++c) t[c] -= dt * T(M.damping[b.v + c]) * w.kin.v[b.v + c];
   for (size_t i = 0; i < M.force_v.size(); ++i)
-    if (unsigned(M.force_v[i] - b.v) < 3) t[M.force_v[i] - b.v] += dt * w.step.u[M.force_u[i]];
+    if (unsigned(M.force_v[i] - b.v) < 3) t[M.force_v[i] - b.v] += dt * T(M.force_gear[i]) * w.step.u[M.force_u[i]];
   return three(t);
 }
 template <class T> DAL_INLINE Mat3<T> damping_of(const ModelData& M, const Ball& b) {

@@ -64,4 +64,5 @@ NB_MODULE(_core, m) {
   bind_rollouts(core);
   bind_trajopt(core);
   bind_ekf(m);
+  bind_motions(m);
 }

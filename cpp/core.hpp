@@ -127,6 +127,7 @@ struct Sizes {
 
 void bind_riccati(nb::module_& m);
 void bind_ekf(nb::module_& m);
+void bind_motions(nb::module_& m);
 void bind_mechanics(nb::class_<Core>& c);
 void bind_steps(nb::class_<Core>& c);
 void bind_rollouts(nb::class_<Core>& c);

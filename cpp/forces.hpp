@@ -24,7 +24,7 @@ template <class T> void subtract_potentials(Work<T>& w, const T* q) {
 template <class T> void generalized_force(Work<T>& w, const T* q, const T* v) {
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nd; ++i) w.first.F[i] = M.has_damping ? -(T(M.damping[i]) * v[i]) : T(0.0);
-  for (size_t i = 0; i < M.force_v.size(); ++i) w.first.F[M.force_v[i]] += w.step.u[M.force_u[i]];
+  for (size_t i = 0; i < M.force_v.size(); ++i) w.first.F[M.force_v[i]] += T(M.force_gear[i]) * w.step.u[M.force_u[i]];
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
     force(w, e, q, v, w.kin.mid, 0, lf);
@@ -48,7 +48,7 @@ template <class T> void force_jacobian(Work<T>& w, const T* q, const T* v) {
   for (int i = 0; i < M.nd * M.nu; ++i) w.lin.Fu[i] = T(0.0);
   if (M.has_damping)
     for (int i = 0; i < M.nd; ++i) w.lin.Fv[i * M.nv + i] = T(-M.damping[i]);
-  for (size_t i = 0; i < M.force_v.size(); ++i) w.lin.Fu[M.force_v[i] * M.nu + M.force_u[i]] += T(1.0);
+  for (size_t i = 0; i < M.force_v.size(); ++i) w.lin.Fu[M.force_v[i] * M.nu + M.force_u[i]] += T(M.force_gear[i]);
   LocalForce<T> lf;
   for (const Element& e : M.forces) {
     force(w, e, q, v, w.kin.mid, 1, lf);

@@ -180,6 +180,7 @@ struct ModelData {
   bool has_damping = false;
   bool full_forces = false;           // forces have Jacobians that are more than the diagonal of damping
   std::vector<int> force_v, force_u;  // config forces: component, input
+  std::vector<double> force_gear;     // and force per unit of the input
   std::vector<double> relation;       // coefficients of linear relations, by Element.par[1] offset
   LoopPlan loops;
   int max_local = 0, max_tape_work = 0, max_tape_io = 0;

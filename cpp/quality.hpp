@@ -249,7 +249,8 @@ template <class T> struct Quality {
         I[0][i] += weight * kicks[i];
       }
     else
-      for (size_t i = 0; i < M.force_v.size(); ++i) I[0][M.force_v[i]] += weight * w.step.u[M.force_u[i]];
+      for (size_t i = 0; i < M.force_v.size(); ++i)
+        I[0][M.force_v[i]] += weight * T(M.force_gear[i]) * w.step.u[M.force_u[i]];
     if (elements_have_inputs)
       for (int i = 0; i < M.nu; ++i) u[i] = w.step.u[i];
     dt[0] += h;

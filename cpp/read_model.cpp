@@ -212,6 +212,7 @@ static void read(const nb::dict& d, ModelData& M) {
   M.has_damping = get<bool>(d, "has_damping");
   M.force_v = get<std::vector<int>>(d, "force_v");
   M.force_u = get<std::vector<int>>(d, "force_u");
+  M.force_gear = get<std::vector<double>>(d, "force_gear");
   M.full_forces = !M.forces.empty() || (!M.flat && (M.has_damping || !M.force_v.empty()));
   M.relation = get<std::vector<double>>(d, "relation");
   M.max_local = get<int>(d, "max_local");

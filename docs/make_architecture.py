@@ -164,7 +164,7 @@ def broken(found: list[Import]) -> list[Import]:
 
 # rooms from those that know most (top) to those that know least (bottom), placed so that few arrows cross
 LAYERS = [
-    ["trep", "cli", "export"],
+    ["trep", "cli", "bridges", "export"],
     ["direct", "optimization", "estimate"],
     ["control", "viewing"],
     ["system", "models"],
@@ -176,6 +176,7 @@ COLOURS = {
     "trep": "#8a6d3b",
     "cli": "#8a6d3b",
     "export": "#b3473b",
+    "bridges": "#8a6d3b",
     "direct": "#7a4fb0",
     "optimization": "#a3467f",
     "estimate": "#2f7d4f",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dalembert.extras import EXTRA_OF
+from dalembert.extras import EXTRA_OF, IN_ALL
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -70,6 +70,10 @@ def test_the_usual_work_needs_numpy_and_scipy_only():
         ),
         ("from dalembert.symbolic import Symbolic; Symbolic(model)", "casadi"),
         ("from dalembert.cli import main", "cli"),
+        ("da.to_casadi(da.System(vi, steps=2))", "casadi"),
+        ("import dalembert.bridges.torch", "torch"),
+        ("import dalembert.bridges.jax", "jax"),
+        ("import dalembert.bridges.gymnasium", "gymnasium"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(code, extra):
@@ -91,6 +95,10 @@ def test_others_may_look_for_what_is_missing():
     """Only imports of this package get the message; elsewhere a missing package is as it always was."""
     done = run("import importlib.util\nassert importlib.util.find_spec('casadi') is None\nimport casadi")
     assert done.stderr.strip().splitlines()[-1] == "ModuleNotFoundError: No module named 'casadi'"
+
+
+def test_all_is_what_the_message_says():
+    assert PROJECT["optional-dependencies"]["all"] == [f"dalembert[{','.join(IN_ALL)}]"]
 
 
 def test_extras_are_those_of_the_project():

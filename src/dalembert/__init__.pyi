@@ -39,6 +39,9 @@ from . import (
 from . import (
     viewing as viewing,
 )
+from .bridges import (
+    to_casadi as to_casadi,
+)
 from .control import (
     Feedback as Feedback,
 )
@@ -119,6 +122,9 @@ from .errors import (
 )
 from .errors import (
     ModelError as ModelError,
+)
+from .errors import (
+    ModelWarning as ModelWarning,
 )
 from .errors import (
     SingularityError as SingularityError,

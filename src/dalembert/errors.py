@@ -128,6 +128,14 @@ class AccuracyWarning(_StepFacts, UserWarning):
     """
 
 
+class ModelWarning(UserWarning):
+    """A file says more than the model that was read from it. Attributes: `file`, and `notes`: pairs (line, what is not represented)."""
+
+    def __init__(self, message: str, *, file: str | None = None, notes: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__("\n".join(printable(line) for line in message.split("\n")))  # it may quote names of a file
+        self.file, self.notes = file, notes
+
+
 class AccuracyError(_StepFacts, DalembertError, RuntimeError):
     """Steps are not accurate, and `simulate(..., accuracy="raise")`: attributes as of `AccuracyWarning`, and the motion as `trajectory`."""
 

@@ -23,7 +23,11 @@ EXTRA_OF = {
     "xarray": ("data", "datasets of xarray"),
     "control": ("control", "systems of python-control"),
     "distributed": ("dask", "ensembles on many machines"),
+    "torch": ("torch", "gradients in PyTorch"),
+    "jax": ("jax", "gradients in JAX"),
+    "gymnasium": ("gymnasium", "environments for reinforcement learning"),
 }
+IN_ALL = ("casadi", "cli", "plot", "view")  # what [all] brings
 
 
 class _Missing(MetaPathFinder):
@@ -32,8 +36,8 @@ class _Missing(MetaPathFinder):
         if name in EXTRA_OF and _importer().split(".")[0] == "dalembert":
             extra, purpose = EXTRA_OF[name]
             raise ModuleNotFoundError(
-                f"{name} is not installed; it is needed for {purpose}: "
-                f'pip install "dalembert[{extra}]" (or "dalembert[all]")',
+                f'{name} is not installed; it is needed for {purpose}: pip install "dalembert[{extra}]"'
+                + (' (or "dalembert[all]")' if extra in IN_ALL else ""),
                 name=name,
             )
 

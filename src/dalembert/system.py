@@ -8,6 +8,7 @@ in plain loops.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from . import _core
 from .arrays import Array, Named, finite, floats, matrix, whole
 from .errors import ConvergenceError
 from .integrate.midpoint_steps import MidpointSteps
+from .integrate.motions import Motions
 from .integrate.onestep import Course, OneStep, OneStepMap, Tangent, complete
 from .integrate.scheme import Scheme
 from .integrate.trajectory import State, Trajectory
@@ -234,6 +236,12 @@ class System(OneStepMap):
         starts, ins = matrix(X0, (-1, self.nx), "X0"), floats(U, "U")
         ins = matrix(ins, (self.steps, self.nu) if ins.ndim == 2 else (len(starts), self.steps, self.nu), "U")
         return self._steps.rollouts(starts, ins, threads)
+
+    @cached_property
+    def motions(self) -> Motions:
+        """Batches of motions and their derivatives in coordinates, for other frameworks (see `dalembert.bridges`): `roll`, `push`, `pull`,
+        `kick`."""
+        return self._steps.motions()
 
     # ---- first order
 

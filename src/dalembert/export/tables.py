@@ -284,8 +284,9 @@ def _element_tables(
         parts.append(write.reals("damping", table.dampings, "viscous coefficients"))
     if table.pushes:
         parts += [
-            write.integers("push_v", [v for v, _ in table.pushes], "inputs that push variables"),
-            write.integers("push_u", [u for _, u in table.pushes]),
+            write.integers("push_v", [v for v, _, _ in table.pushes], "inputs that push variables"),
+            write.integers("push_u", [u for _, u, _ in table.pushes]),
+            write.reals("push_gear", [gear for _, _, gear in table.pushes], "force per unit of the input"),
         ]
     used = sorted({t for f in rows.values() for _, r in f for t in r["tape"][:2] if t >= 0})
     facts: Facts = dict.fromkeys(kinds, True) | {

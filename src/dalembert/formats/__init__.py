@@ -41,8 +41,9 @@ FORMATS = ("sexp", "toml", "json", "urdf", "mjcf")
 def load(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> Model:
     """Read a model from the file at `path`; the suffix (.sexp .toml .json .urdf .xml .mjcf) or `format` says how.
 
-    A file that does not name its model is named after the file. Options for URDF and MJCF: see
-    `dalembert.formats.urdf.read` and `dalembert.formats.mjcf.read`.
+    A file that does not name its model is named after the file. What a robot file says and the model does not represent is told in a
+    `ModelWarning` with lines; `strict=True` refuses it. More options for URDF and MJCF: see `dalembert.formats.urdf.read` and
+    `dalembert.formats.mjcf.read`.
 
     >>> import tempfile, dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, mass=1.0))], [da.Gravity()])
@@ -183,6 +184,7 @@ def _parse(
             from . import mjcf as reader  # type: ignore[no-redef]
         model, named = reader.read(raw, file, **options)
     else:
+        options.pop("strict", None)  # these say all that a model holds
         if options:
             raise TypeError(f"unknown options for {kind}: {', '.join(options)}")
         try:

@@ -7,6 +7,7 @@ from .discrete_lagrangian import DiscreteLagrangian
 from .euler import EulerModel
 from .events import Event, Occurrence
 from .midpoint import MidpointVI
+from .motions import CoreMotions, Motions
 from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
 from .quality import Quality
@@ -17,10 +18,12 @@ from .trajectory import State, Trajectory
 __all__ = [
     "Condition",
     "ConstraintForces",
+    "CoreMotions",
     "DiscreteLagrangian",
     "EulerModel",
     "Event",
     "MidpointVI",
+    "Motions",
     "Moving",
     "Occurrence",
     "OneStep",

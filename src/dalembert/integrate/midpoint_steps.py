@@ -15,6 +15,7 @@ import numpy as np
 from .. import _core
 from ..arrays import Array
 from ..errors import ConvergenceError, ModelError
+from .motions import CoreMotions
 from .onestep import Course, Steps
 from .trajectory import State, Trajectory
 
@@ -286,6 +287,17 @@ class MidpointSteps(Steps):
         if not ok:
             self._refuse(SINGULAR, k, x, u)
         return {"q": H[: m.nd], "p": H[m.nd : 2 * m.nd], "lam": H[2 * m.nd :]}
+
+    # ---- batches for other frameworks
+
+    def motions(self) -> CoreMotions:
+        """Batches of motions and their derivatives, in the core."""
+        return CoreMotions(self)
+
+    def explain(self, status: int, error: float, k: int, x: Array, u: Array) -> NoReturn:
+        """Raise why step k from x under u failed in the core, with this status."""
+        self.solve(x, u, k)  # the same step alone says most
+        self._fail(status, error, k, x)
 
     # ---- filters
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import ConvergenceError
+from .motions import Motions, PlainMotions
 
 Policy = Callable[[float, Array], Any]  # (t, x) -> u (nu,), or its parts one after the other as a tuple
 
@@ -440,6 +441,12 @@ class Steps:
         found = [self.one_step.second_order(X[k], U[k], k, Z[k]) for k in range(self.count)]
         xx, xu, uu = (np.stack([part[i] for part in found]) for i in range(3))
         return xx, xu, uu
+
+    # ---- batches for other frameworks
+
+    def motions(self) -> Motions:
+        """Batches of motions and their derivatives in coordinates."""
+        return PlainMotions(self)
 
     # ---- filters
 

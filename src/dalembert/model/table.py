@@ -30,7 +30,7 @@ class Table:
         self.sites = [self._site(i, (0.0, 0.0, 0.0)) for i in range(len(self.model.frame_entries))]
         self.gravity = np.zeros(3)
         self.dampings = [0.0] * self.model.nd
-        self.pushes: list[tuple[int, int]] = []  # (variable, input)
+        self.pushes: list[tuple[int, int, float]] = []  # (variable, input, gear)
         self.local_q: list[int] = []  # coordinate of each local variable, -1: a component of a ball
         self.local_v: list[int] = []
         self.local_joint: list[int] = []
@@ -99,9 +99,9 @@ class Table:
         for name, c in coefficients.items():
             self.dampings[self.model.velocity_index(name)] += c
 
-    def push(self, variable: str, input: str) -> None:
-        """An input that acts as the generalized force of a variable."""
-        self.pushes.append((self.model.velocity_index(variable), self.model.input_index(input)))
+    def push(self, variable: str, input: str, gear: float) -> None:
+        """An input that acts, times `gear`, as the generalized force of a variable."""
+        self.pushes.append((self.model.velocity_index(variable), self.model.input_index(input), gear))
 
     def coefficients(self, numbers: Sequence[float]) -> int:
         """Where a list of numbers starts that is too long for a row."""

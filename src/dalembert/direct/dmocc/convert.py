@@ -294,6 +294,8 @@ def _forced(model: Model) -> dict[str, str]:
                 raise ModelError(
                     f"{e.label}: DMOCC needs one input per variable, and each input on one variable", culprit=e.label
                 )
+            if e.gear != 1.0:
+                raise ModelError(f"{e.label}: DMOCC takes no gears; scale the input", culprit=e.label)
             out[e.variable] = e.input
     return out
 

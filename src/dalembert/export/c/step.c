@@ -846,7 +846,7 @@ static real residual(mech *m, real dt) {
   for (i = 0; i < ND; ++i) m->force[i] = @damping_force@;
 //@ end
 //@ if pushes
-  for (i = 0; i < @pushes@; ++i) m->force[push_v[i]] += m->u[push_u[i]];
+  for (i = 0; i < @pushes@; ++i) m->force[push_v[i]] += push_gear[i] * m->u[push_u[i]];
 //@ end
 //@ if forces
   for (i = 0; i < @forces@; ++i) {
@@ -907,7 +907,7 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
 //@ if pushes
 //@ if linearize
   if (all)
-    for (i = 0; i < @pushes@; ++i) m->fu[push_v[i] * NU + push_u[i]] += R(1.0);
+    for (i = 0; i < @pushes@; ++i) m->fu[push_v[i] * NU + push_u[i]] += push_gear[i];
 //@ end
 //@ end
 //@ if forces

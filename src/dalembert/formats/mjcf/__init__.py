@@ -3,18 +3,17 @@
 Read: the tree of bodies with hinge, slide, ball and free joints (several per body, any axis and anchor, `ref`); mass
 and inertia from `inertial` or from primitive geoms; joint stiffness and damping; equality connect, weld, joint, tendon;
 spatial tendons between two sites as springs, dampers or (with an equality) constant distances; fixed tendons with an
-equality; motors on hinges and slides as `ConfigForce`; gravity; default classes; keyframes as configurations;
+equality; motors with their gear, position and velocity servos on hinges and slides as `ConfigForce` (times gear and gain, so that the
+input is MuJoCo's ctrl), with the spring and damper of a servo; gravity; default classes; keyframes as configurations;
 `compiler` angle, eulerseq, inertiafromgeom, boundmass, boundinertia, settotalmass. Ball and free joints have the
 variables joint.rz .ry .rx (and .tx .ty .tz).
 
-Different from MuJoCo: constraints are hard (solref, solimp are ignored); the input of a motor is the generalized force
-itself, so that MuJoCo's ctrl = input / gear.
+Told in one `ModelWarning` with file and lines, or refused with strict=True: what would change the motion and is not represented. Name it in
+`skip` to leave it out without a word: "range" (of joints, tendons, controls), "contact", "armature", "frictionloss", "actuator" (of other
+kinds), "tendon", "equality", "damping" and "stiffness" (of balls), "fluid", "gravcomp". Masses of meshes are refused ("geom"). Constraints are
+hard: solref, solimp of an equality are told.
 
-Ignored, because it does not enter the smooth equations of motion: contacts and friction coefficients, joint, tendon and
-actuator ranges, cameras, lights, sensors, visual and size settings, integrator options, custom and text data.
-
-Refused with the reason: what would change the motion. Name it in `skip` to leave it out: "armature", "frictionloss",
-"actuator", "tendon", "equality", "damping", "stiffness", "fluid", "gravcomp", "geom" (masses of meshes).
+Ignored, because it is no mechanics: cameras, lights, sensors, visual and size settings, integrator options, custom and text data.
 
 The files of this package, in the order in which a text walks through them: `settings` (compiler, default classes, poses),
 `tree` (bodies, joints, sites), `forces` (gravity, springs and dampers of joints, motors), `ties` (tendons, equalities),
@@ -34,6 +33,7 @@ from .configurations import read_configurations
 from .elements import Elements
 from .forces import read_actuators, read_joint_forces, read_options
 from .frames import build_frames
+from .geoms import note_contacts
 from .settings import FEATURES, Settings
 from .ties import read_ties
 from .tree import read_tree
@@ -43,8 +43,11 @@ _IGNORED = ("size", "visual", "statistic", "custom", "contact", "sensor", "asset
 _SECTIONS = (*_IGNORED, "worldbody", "equality", "tendon", "actuator", "keyframe")
 
 
-def read(raw: bytes, file: str | None = None, *, skip: Sequence[str] = ()) -> tuple[Model, Configurations]:
-    """Read an MJCF text; `skip` names features (see above) to leave out instead of refusing them.
+def read(
+    raw: bytes, file: str | None = None, *, skip: Sequence[str] = (), strict: bool = False
+) -> tuple[Model, Configurations]:
+    """Read an MJCF text; `skip` names features (see above) to leave out without a word. What else the model does not represent is told in one
+    `ModelWarning` with lines of `file`; with `strict` it is refused.
 
     >>> text = b'''<mujoco><worldbody><body name="bob"><joint name="q" axis="1 0 0"/>
     ...     <geom type="sphere" size="0.1" pos="0 0 -1" mass="1"/></body></worldbody></mujoco>'''
@@ -58,7 +61,7 @@ def read(raw: bytes, file: str | None = None, *, skip: Sequence[str] = ()) -> tu
     root = parse(raw, file)
     if root.name != "mujoco":
         raise root.wrong(f"an MJCF file starts with <mujoco>, not <{root.name}>")
-    settings = Settings(root, file, left_out)
+    settings = Settings(root, file, left_out, strict)
     for tag in root.children:
         if tag.name not in _SECTIONS:
             raise tag.wrong(f"<{tag.name}> is not supported{nearest(tag.name, _SECTIONS)}")
@@ -73,7 +76,10 @@ def read(raw: bytes, file: str | None = None, *, skip: Sequence[str] = ()) -> tu
         model = Model(frames, elements.found, root.get("model") or "mujoco")
     except ModelError as error:
         raise (elements.blame(error, root) or tree.blame(error) or root.wrong(error.reason, error.culprit)) from None
-    return model, read_configurations(settings, tree)
+    found = read_configurations(settings, tree)
+    note_contacts(settings, tree)
+    settings.unsaid.tell()
+    return model, found
 
 
 __all__ = ["FEATURES", "read", "write"]

@@ -17,6 +17,7 @@ from .. import rigid
 from ..markup import Tag
 from ..rigid import Array
 from .settings import Settings
+from .tree import Tree
 
 _SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3, "box": 3}  # how many numbers a shape has
 _SHAPELESS = ("mesh", "plane", "hfield")
@@ -142,3 +143,16 @@ def _solid(kind: str, size: tuple[float, ...]) -> tuple[float, list[float]]:
     own = 0.4 * r * r
     across = (1 - ball) * across + ball * (own + h * (3 * r + 2 * h) / 8)
     return math.pi * r * r * (h + 4 / 3 * r), [across, across, (1 - ball) * along + ball * own]
+
+
+def note_contacts(settings: Settings, tree: Tree) -> None:
+    """Geoms that could touch another one: contacts are not represented."""
+    flags = [flag for option in settings.root.all("option") for flag in option.all("flag")]
+    if "contact" in settings.skip or any(flag.get("contact") == "disable" for flag in flags):
+        return
+    bodies = [
+        [g for g in body.geoms if g.number("contype", 1.0) or g.number("conaffinity", 1.0)] for body in tree.bodies
+    ]
+    if sum(1 for touching in bodies if touching) > 1:
+        settings.unsaid.each([g for touching in bodies for g in touching], "contacts of a geom")
+    settings.unsaid.each([p for section in settings.root.all("contact") for p in section.all("pair")], "a contact pair")

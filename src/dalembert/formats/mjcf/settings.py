@@ -14,6 +14,7 @@ from ...arrays import nearest
 from .. import rigid
 from ..markup import MAX_ATTRIBUTES, Tag
 from ..rigid import Array
+from ..unsaid import Unsaid
 
 FEATURES = (
     "armature",
@@ -26,10 +27,21 @@ FEATURES = (
     "fluid",
     "gravcomp",
     "geom",
+    "range",
+    "contact",
 )
 _ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}  # key -> how many numbers
 _LETTERS = "xyz"
-_WITH_DEFAULTS = ("geom", "site", "joint", "equality", "tendon", "general")  # kinds of elements whose defaults are used
+_WITH_DEFAULTS = (
+    "geom",
+    "site",
+    "joint",
+    "equality",
+    "tendon",
+    "general",
+    "position",
+    "velocity",
+)  # kinds of elements whose defaults are used
 MAX_CLASSES = 1000
 Class = dict[str, dict[str, str]]  # kind of element -> attribute -> text
 
@@ -37,8 +49,9 @@ Class = dict[str, dict[str, str]]  # kind of element -> attribute -> text
 class Settings:
     """Compiler settings and default classes of one file."""
 
-    def __init__(self, root: Tag, file: str | None, skip: tuple[str, ...]) -> None:
+    def __init__(self, root: Tag, file: str | None, skip: tuple[str, ...], strict: bool = False) -> None:
         self.root = root
+        self.unsaid = Unsaid(file, strict)
         self.file = file
         self.skip = skip
         self._compiler: dict[str, Tag] = {key: tag for tag in root.all("compiler") for key in tag.attributes}
@@ -71,8 +84,13 @@ class Settings:
         tag = self._compiler.get(key)
         return default if tag is None else tag.number(key)
 
+    def leave_out(self, feature: str, tag: Tag, what: str, culprit: str | None = None) -> None:
+        """Something that the model will not represent: noted, unless the user asked to leave this feature out."""
+        if feature not in self.skip:
+            self.unsaid.add(tag, f"{what} (skip='{feature}' leaves it out without a word)", culprit)
+
     def refuse(self, feature: str, tag: Tag, reason: str, culprit: str | None = None) -> None:
-        """An error, unless the user asked to leave this feature out."""
+        """An error, unless the user asked to leave this feature out: without it the rest cannot be told."""
         if feature not in self.skip:
             raise tag.wrong(f"{reason} (skip='{feature}' leaves it out)", culprit)
 
@@ -88,6 +106,18 @@ class Settings:
         merged = Tag(tag.name, both, tag.file, tag.line, tag.column)
         merged.children = tag.children
         return merged
+
+    # ---- ranges
+
+    def range_of(self, tag: Tag, key: str = "range", flag: str = "limited") -> tuple[float, float] | None:
+        """The range that an attribute gives, where it holds (`flag` may say so, or not)."""
+        said = tag.get(flag, "auto")
+        if key not in tag.attributes or said == "false":
+            return None
+        if said == "auto" and self.word("autolimits", "true") == "false":
+            return None
+        low, high = tag.numbers(key, 2)
+        return low, high
 
     # ---- poses
 

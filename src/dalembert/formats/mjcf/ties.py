@@ -40,6 +40,9 @@ def read_ties(settings: Settings, tree: Tree, elements: Elements) -> None:
     if "equality" in settings.skip:
         return
     count = 0
+    soft = [tag for section in settings.root.all("equality") for tag in section.children]
+    soft = [tag for tag in soft if {"solref", "solimp"} & set(settings.filled(tag, None, "equality").attributes)]
+    settings.unsaid.each(soft, "softness of an equality (solref, solimp): constraints are hard")
     for plain in (tag for section in settings.root.all("equality") for tag in section.children):
         tag = settings.filled(plain, None, "equality")
         if tag.get("active", "true") == "false":
@@ -55,7 +58,7 @@ def read_ties(settings: Settings, tree: Tree, elements: Elements) -> None:
         elif tag.name == "tendon":
             _tendon_equality(settings, tree, elements, tag, tendons)
         else:
-            settings.refuse("equality", tag, f"equality <{tag.name}> is not supported", label)
+            settings.leave_out("equality", tag, f"equality <{tag.name}>", label)
 
 
 # ---- two bodies
@@ -128,8 +131,8 @@ def _joint_equality(settings: Settings, tree: Tree, elements: Elements, tag: Tag
     if second.kind == "hinge":
         low, high = settings.angle(low), settings.angle(high)
     if not low < high:
-        reason = "a nonlinear polycoef needs the range of joint2, over which it becomes a cam"
-        settings.refuse("equality", tag, reason, second.name)
+        what = "equality with a nonlinear polycoef (it needs the range of joint2, over which it becomes a cam)"
+        settings.leave_out("equality", tag, what, second.name)
         return
     p = np.polynomial.Polynomial(c)
     rows = []
@@ -158,19 +161,22 @@ def _read_tendons(settings: Settings, tree: Tree, elements: Elements) -> dict[st
         elif tag.name == "fixed":
             found[label] = {tree.variable(t, t.need("joint")).name: t.number("coef") for t in tag.all("joint")}
             if any(tag.number(k, 0.0) for k in ("stiffness", "damping")):
-                settings.refuse("tendon", tag, "stiffness or damping of a fixed tendon is not supported", label)
+                settings.leave_out("tendon", tag, f"tendon '{label}': stiffness or damping of a fixed tendon", label)
         else:
             raise tag.wrong(f"tendon <{tag.name}> is not supported")
         for feature in ("frictionloss", "armature"):
             if tag.number(feature, 0.0):
-                settings.refuse(feature, tag, f"tendon '{label}': {feature} is not supported", label)
+                settings.leave_out(feature, tag, f"tendon '{label}': {feature} {tag.number(feature):g}", label)
+        if settings.range_of(tag) is not None and "range" not in settings.skip:
+            settings.unsaid.add(tag, f"tendon '{label}': its range {tag.get('range')}", label)
     return found
 
 
 def _spatial(settings: Settings, tree: Tree, elements: Elements, tag: Tag, label: str) -> Straight | None:
     sites = [t for t in tag.children if t.name == "site"]
     if len(sites) != 2 or len(tag.children) != 2:
-        settings.refuse("tendon", tag, "a spatial tendon must run straight between two sites", label)
+        what = f"tendon '{label}', which does not run straight between two sites"
+        settings.leave_out("tendon", tag, what, label)
         return None
     (b1, g1), (b2, g2) = (tree.site(t, t.need("site")) for t in sites)
     if b1 == b2:
@@ -183,7 +189,9 @@ def _spatial(settings: Settings, tree: Tree, elements: Elements, tag: Tag, label
     if stiffness:
         rest = tag.numbers("springlength", None, (-1.0,))
         if len(set(rest)) > 1:
-            settings.refuse("tendon", tag, "a spring with a dead band (two springlengths) is not supported", label)
+            settings.leave_out(
+                "tendon", tag, f"tendon '{label}': the dead band of its spring (two springlengths)", label
+            )
         free_length = rest[0] if rest and rest[0] >= 0 else length
         elements.add(tag, LinearSpring, one, two, stiffness, free_length)
     if damping:
@@ -202,7 +210,7 @@ def _tendon_equality(
         raise tag.wrong(f"<tendon>: unknown tendon '{name}'{nearest(name, tendons)}", name)
     c = tag.numbers("polycoef", None, (0.0,))
     if tag.get("tendon2"):
-        settings.refuse("equality", tag, "an equality between two tendons is not supported", name)
+        settings.leave_out("equality", tag, f"equality of the tendons '{name}' and '{tag.get('tendon2')}'", name)
         return
     change = c[0] if c else 0.0
     tendon = tendons[name]

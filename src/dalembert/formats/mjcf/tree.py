@@ -20,6 +20,23 @@ from ..names import Names
 from ..rigid import Array
 from .settings import Settings
 
+# attributes that are read, or say how limits, friction and pictures are
+_OF_JOINT = {
+    "name",
+    "class",
+    "type",
+    "group",
+    "user",
+    "pos",
+    "axis",
+    "ref",
+    "springref",
+    "damping",
+    "stiffness",
+    "range",
+}
+_OF_JOINT |= {"limited", "armature", "frictionloss", "margin", "align"}
+_OF_JOINT |= {"solreflimit", "solimplimit", "solreffriction", "solimpfriction"}
 _IN_BODY = ("camera", "light", "site", "geom", "inertial", "joint", "freejoint", "body")
 
 
@@ -134,7 +151,7 @@ def read_tree(settings: Settings) -> Tree:
         if tag.get("mocap", "false") == "true":
             raise tag.wrong("mocap bodies are not supported", tag.get("name"))
         if tag.number("gravcomp", 0.0):
-            settings.refuse("gravcomp", tag, "gravity compensation is not supported", tag.get("name"))
+            settings.leave_out("gravcomp", tag, "gravity compensation", tag.get("name"))
         local = settings.pose(tag)
         body = Body(tag, parent, tag.get("name") or None, local, tree.bodies[parent].world @ local)
         number = tree.add_body(body)
@@ -161,6 +178,17 @@ def _read_contents(settings: Settings, tree: Tree, tag: Tag, number: int, childc
             _read_joint(settings, tree, child, number, childclass)
 
 
+def _note_rest(settings: Settings, tag: Tag, joint: Tag, name: str, kind: str) -> None:
+    """What a joint says besides its place, its springs and dampers: its range, and what nobody here knows."""
+    limits = settings.range_of(joint)
+    if limits is not None and "range" not in settings.skip:
+        low, high = (settings.angle(x) for x in limits) if kind in ("hinge", "ball") else limits
+        settings.unsaid.limit(tag, name, low, high)
+    for key in joint.attributes:
+        if key not in _OF_JOINT:
+            settings.unsaid.add(tag, f"joint '{name}': {key}={joint.attributes[key]!r:.60}", name)
+
+
 def _site_pose(settings: Settings, site: Tag) -> Array:
     if "fromto" in site.attributes:
         ends = np.array(site.numbers("fromto", 6))
@@ -185,7 +213,8 @@ def _read_joint(settings: Settings, tree: Tree, tag: Tag, number: int, childclas
     ref = filled.number("ref", 0.0)
     for feature in ("armature", "frictionloss"):
         if filled.number(feature, 0.0):
-            settings.refuse(feature, tag, f"joint '{name}': {feature} is not supported", name)
+            settings.leave_out(feature, tag, f"joint '{name}': {feature} {filled.number(feature):g}", name)
+    _note_rest(settings, tag, filled, name, kind)
     anchor = np.array(filled.numbers("pos", 3, (0.0,) * 3))
     joint = Joint(filled, name, kind, anchor, axis, settings.angle(ref) if kind == "hinge" else ref)
     tree.joints[name] = joint

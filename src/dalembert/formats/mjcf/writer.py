@@ -92,7 +92,8 @@ class _Writer:
             self._joint_value(e, e.variable, "springref", e.rest)
         elif isinstance(e, ConfigForce) and sum(e.input in x.inputs for x in self.model.elements) == 1:
             self._one_variable(e, e.variable)
-            self.sections["actuator"].append(f"<motor name={quoteattr(e.input)} joint={quoteattr(e.variable)}/>")
+            gear = "" if e.gear == 1.0 else f' gear="{e.gear!r}"'
+            self.sections["actuator"].append(f"<motor name={quoteattr(e.input)} joint={quoteattr(e.variable)}{gear}/>")
         elif isinstance(e, LinearRelation):
             self._relation(e)
         elif isinstance(e, PointToPoint) and np.linalg.matrix_rank(np.array(e.directions)) == e.size == 3:

@@ -32,8 +32,12 @@ from ...model.elements import WORLD
 from .. import rigid
 from ..document import Configurations
 from ..markup import Tag, parse
+from ..unsaid import NO_LIMIT, Unsaid
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
+_IN_JOINT = ("parent", "child", "origin", "axis", "mimic", "dynamics", "limit")
+_IN_LINK = ("inertial", "visual", "collision")
+_IN_ROBOT = ("link", "joint", "material")
 _JOINTS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
 
@@ -45,12 +49,16 @@ def read(
     gravity: Sequence[float] | None = DEFAULT_GRAVITY,
     inputs: bool = False,
     massless: str = "error",
+    strict: bool = False,
 ) -> tuple[Model, Configurations]:
     """Read a URDF text.
 
     `root`: "fixed" to the world, or "free" (`floating(root)`: root.x ... root.qz). `gravity`: URDF has none of its own;
     None for none. `inputs`: a force input for every joint that does not mimic another. `massless`: what to do with
     joints that move no mass: "error", or "kinematic" (their variable is prescribed).
+
+    What the model does not represent (limits, friction, collisions, transmissions, ...) is told in one `ModelWarning` with lines of `file`;
+    with `strict` it is refused.
 
     >>> text = b'<robot name="r"><link name="base"/></robot>'
     >>> read(text, gravity=None)[0].frame_names
@@ -62,7 +70,11 @@ def read(
     if robot.name != "robot":
         raise robot.wrong(f"a URDF file starts with <robot>, not <{robot.name}>")
     reader = _Reader(robot, file)
-    return reader.model(root, gravity, inputs, massless), {}
+    model = reader.model(root, gravity, inputs, massless)
+    unsaid = Unsaid(file, strict)
+    reader.note(unsaid)
+    unsaid.tell()
+    return model, {}
 
 
 class _Reader:
@@ -127,6 +139,32 @@ class _Reader:
             return Model(tops, elements, self.robot.get("name") or "robot")
         except ModelError as error:
             raise self._blame(error) from None
+
+    def note(self, unsaid: Unsaid) -> None:
+        """What the file says and the model does not."""
+        for name, joint in self.joints.items():
+            for tag in joint.children:
+                if tag.name == "limit" and joint.need("type") != "fixed":
+                    self._note_limit(unsaid, joint, tag, name)
+                elif tag.name == "dynamics" and tag.number("friction", 0.0):
+                    unsaid.add(tag, f"joint '{name}': friction {tag.number('friction'):g}", name)
+                elif tag.name not in _IN_JOINT:
+                    unsaid.add(tag, f"joint '{name}': <{tag.name}>", name)
+        bounds = [tag for joint in self.joints.values() for tag in joint.all("limit")]
+        for key in ("effort", "velocity"):
+            largest = [tag for tag in bounds if 0.0 < tag.number(key, 0.0) < NO_LIMIT]
+            unsaid.each(largest, f"the largest {key} of a joint")
+        links = self.links.values()
+        unsaid.each([tag for link in links for tag in link.all("collision")], "contacts of a <collision> shape")
+        for inside, known in ((links, _IN_LINK), ([self.robot], _IN_ROBOT)):
+            others = [tag for parent in inside for tag in parent.children if tag.name not in known]
+            for kind in dict.fromkeys(tag.name for tag in others):
+                unsaid.each([tag for tag in others if tag.name == kind], f"<{kind}>")
+
+    def _note_limit(self, unsaid: Unsaid, joint: Tag, tag: Tag, name: str) -> None:
+        kind = joint.need("type")
+        if kind in ("revolute", "prismatic") and ("lower" in tag.attributes or "upper" in tag.attributes):
+            unsaid.limit(tag, name, tag.number("lower", 0.0), tag.number("upper", 0.0))
 
     def _order(self) -> list[str]:
         """Links from the root down, parents first."""

@@ -25,7 +25,7 @@ AXES = ("body", "mixed", "world")  # the core numbers them in this order
 @element
 @dataclass(frozen=True)
 class ConfigForce(ForceElement):
-    """Generalized force on one variable, given by an input.
+    """Generalized force on one variable: an input times `gear`.
 
     >>> ConfigForce("x", input="push").inputs
     ('push',)
@@ -33,17 +33,20 @@ class ConfigForce(ForceElement):
 
     variable: VariableName
     input: InputName
+    gear: Number = 1.0
 
     def check(self, model: Model) -> None:
         if not model.is_dynamic(self.variable):
             self._refuse(f"'{self.variable}' is kinematic, no force acts on it", self.variable)
+        if type(self.gear) is not float:  # derivatives by it are not there, and must not be silently zero
+            self._refuse(f"gear must be a plain number, not {self.gear!r}")
 
     def compile(self, table: Table) -> Iterable[Row]:
-        table.push(self.variable, self.input)
+        table.push(self.variable, self.input, self.gear)
         return []
 
     def symbolic(self, s: Symbolic) -> Any:
-        return s.on({self.variable: s.input(self.input)})
+        return s.on({self.variable: self.gear * s.input(self.input)})
 
     def draw(self, model: Model) -> Iterable[Push]:
         # the axis of a joint is the same seen from both of its sides
