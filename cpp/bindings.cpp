@@ -63,6 +63,7 @@ NB_MODULE(_core, m) {
   bind_steps(core);
   bind_rollouts(core);
   bind_trajopt(core);
+  bind_parameters(m, core);
   bind_ekf(m);
   bind_motions(m);
 }

@@ -311,13 +311,15 @@ inline void part_by_whole(const Work<double>& w, const Parts& parts, int part, c
 }
 
 // Costates z = (zq, zp) behind part i -> those before it, in place; out (nw) += its gradient by u and the prescribed
-// values, in the columns of w
-inline bool costate_of_part(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, double* zq,
-                            double* zp, const double* zl, double* out, double* grad) {
+// values, in the columns of w. then(part, h, zp): after adjoint(), with the costate behind the part
+template <class F>
+bool costate_of_part(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, double* zq,
+                     double* zp, const double* zl, double* out, double* grad, F then) {
   const ModelData& M = *w.M;
   const int nv = M.nv, nd = M.nd, nu = M.nu, rho = nv + nd + nu;
   bool ok = prepare(w, o, h, false, false);
   adjoint(w, o, h, zq, zp, zl, false);
+  then(part, h, zp);
   adjoint_gradient(w, o, h, zp, grad);
   for (int i = 0; i < nd; ++i) {
     zq[i] = grad[i];

@@ -48,6 +48,8 @@ inline const double* sized(const std::optional<Array>& a, size_t n, const char* 
 class Core {
  public:
   explicit Core(const nb::dict& description) : table_(kernels()), M(planned(read_model(description), table_)) {}
+  // with the plan that the model has
+  explicit Core(ModelData&& model) : table_(kernels()), M(std::move(model)) {}
   ~Core() {
     for (auto& list : free_)
       for (Scratch* s : list) table_.drop(s);
@@ -132,5 +134,6 @@ void bind_mechanics(nb::class_<Core>& c);
 void bind_steps(nb::class_<Core>& c);
 void bind_rollouts(nb::class_<Core>& c);
 void bind_trajopt(nb::class_<Core>& c);
+void bind_parameters(nb::module_& m, nb::class_<Core>& c);
 
 }  // namespace dalembert

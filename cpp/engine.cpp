@@ -4,6 +4,7 @@
 #include "ekf.hpp"
 #include "kernels.hpp"
 #include "loops_plan.hpp"
+#include "parameters.hpp"
 #include "quality.hpp"
 #include "riccati.hpp"
 
@@ -14,6 +15,7 @@ struct Engine {
   Work<double> d;
   Work<Lanes>* lanes = nullptr;
   Work<Dual>* dual = nullptr;  // second order of balls and of velocity constraints
+  ParameterScratch* parameters = nullptr;  // made when somebody asks for derivatives by them
   History<double> history;
   History<Lanes> lane_history;
   Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
@@ -80,6 +82,10 @@ static void drop(Scratch* s) {
   if (e->dual) {
     e->dual->~Work<Dual>();
     std::free(e->dual);
+  }
+  if (e->parameters) {
+    e->parameters->~ParameterScratch();
+    std::free(e->parameters);
   }
   std::free(e->lane_block);
   std::free(e->block);
@@ -1015,9 +1021,10 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
 }
 
 // Costates (zq, zp, zl) behind the step; those behind every part go to e->costates (parts, 2 nd). grad (nw): gradient
-// by w. After whole_step().
+// by w; `then` as in costate_of_part(). After whole_step().
+template <class F>
 static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& parts, double dt, const double* u,
-                              const double* zq, const double* zp, const double* zl, double* grad) {
+                              const double* zq, const double* zp, const double* zl, double* grad, F then) {
   Work<double>& w = e->d;
   const ModelData& M = *w.M;
   const int nd = M.nd, last = parts.count - 1;
@@ -1033,7 +1040,7 @@ static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& part
     copy(e->costates + size_t(part) * 2 * nd, z, 2 * nd);
     load_part(w, e->parts, part, u);
     ok = costate_of_part(w, o, parts, part, dt * parts.length[part], z, z + nd, zl && part == last ? zlast : nullptr,
-                         grad, e->gradient) &&
+                         grad, e->gradient, then) &&
          ok;
   }
   for (int i = 0; i < nd; ++i) {
@@ -1057,8 +1064,11 @@ static void gradient_to_body(const ModelData& M, const double* p, double* grad) 
     if (b.v < M.nd) put_three(grad + b.v, three(grad + b.v) + cross(three(p + b.v), three(grad + M.nv + b.v)) * 0.5);
 }
 
-static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
-                      double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
+// then(part, h, zp): after adjoint() of each part, from the last to the first
+template <class F>
+static int adjoint_with(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                        double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad,
+                        F then) {
   Work<double>& w = work(s);
   Engine* e = engine(s);
   const StepOptions o = options(opt);
@@ -1070,17 +1080,22 @@ static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x
                                 [](int, double) {}))
       return status;
     zq = costate_in_chart(e, e->pnext, zq, zp);
-    ok = costates_of_parts(e, o, *opt.parts, dt, u, zq, zp, zl, grad);
+    ok = costates_of_parts(e, o, *opt.parts, dt, u, zq, zp, zl, grad, then);
   } else {
     load_solved(w, x, p, u, y, lam);
     ok = prepare(w, o, dt, false, false);
     next_momentum(w, o, dt);
     zq = costate_in_chart(e, w.step.p_next, zq, zp);
     adjoint(w, o, dt, zq, zp, zl, false);
+    then(0, dt, zp);
     adjoint_gradient(w, o, dt, zp, grad);
   }
   gradient_to_body(*w.M, p, grad);
   return ok ? StepOk : StepSingular;
+}
+static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                      double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
+  return adjoint_with(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad, [](int, double, const double*) {});
 }
 
 // Second order of all parts for one costate z = (., zp, zl) with zq in the chart of the end, into H (nw, nw). After
@@ -1091,7 +1106,7 @@ static bool second_of_parts(Engine* e, const StepOptions& o, const Parts& parts,
   const ModelData& M = *w.M;
   const int nd = M.nd, nw = w.nw, last = parts.count - 1;
   const double* zl = M.nc ? z + 2 * nd : nullptr;
-  bool ok = costates_of_parts(e, o, parts, dt, u, zq, z + nd, zl, e->gradient + w.nw);
+  bool ok = costates_of_parts(e, o, parts, dt, u, zq, z + nd, zl, e->gradient + w.nw, [](int, double, double*) {});
   double *Hi = e->square, *Mi = Hi + size_t(nw) * nw, *HM = Mi + size_t(nw) * nw, *zlast = e->buffer;
   tangent_at_start(w, e->tangent, false);
   for (int part = 0; part < parts.count; ++part) {
@@ -1218,6 +1233,151 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
   return ok ? StepOk : StepSingular;
 }
 
+// ---- parameters
+static ParameterScratch* parameter_scratch(Engine* e) {
+  if (e->parameters) return e->parameters;
+  void* room = std::aligned_alloc(64, (sizeof(ParameterScratch) + 63) / 64 * 64);
+  if (!room) return nullptr;
+  e->parameters = new (room) ParameterScratch;
+  if (e->parameters->init(*e->d.M)) return e->parameters;
+  e->parameters->~ParameterScratch();
+  std::free(room);
+  return e->parameters = nullptr;
+}
+
+static bool parameters_known(const ModelData& M) { return knows_numbers(M); }
+
+static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const double* x, const double* p,
+                              const double* u, double* y, double* lam, const double* zq, const double* zp,
+                              const double* zl, const ParameterLinks& links, double* grad, double* by) {
+  ParameterScratch* t = parameter_scratch(engine(s));
+  if (!t) return StepNotFinite;
+  Work<double>& w = work(s);
+  const StepOptions o = options(opt);
+  return adjoint_with(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad, [&](int, double h, const double* z) {
+    motion_by_parameters(w, *t, o, h, links, w.lin.mu, z, by);
+    end_by_parameters(w, *t, links, w.lin.nu, by);
+  });
+}
+
+// S (2 nd, columns): derivatives of (q_k, p_k), momenta of balls along body axes or canonical in the chart of their ends
+static void sensitivity_to_chart(const ModelData& M, const double* p, double sign, int columns, double* S) {
+  for (const Ball& b : M.balls) {
+    if (b.v >= M.nd) continue;
+    double *q = S + size_t(b.v) * columns, *r = S + size_t(M.nd + b.v) * columns;
+    for (int c = 0; c < columns; ++c) {
+      const V3<double> d =
+          cross(three(p + b.v), V3<double>{q[c], q[columns + c], q[2 * columns + c]}) * (-0.5 * sign);
+      r[c] += d.x;
+      r[columns + c] += d.y;
+      r[2 * columns + c] += d.z;
+    }
+  }
+}
+
+static int sensitivity(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                       double* y, double* lam, double* pnext, Given given, const ParameterLinks& links, int columns,
+                       double* S, double* SL) {
+  Engine* e = engine(s);
+  ParameterScratch* t = parameter_scratch(e);
+  if (!t) return StepNotFinite;
+  Work<double>& w = work(s);
+  const ModelData& M = *w.M;
+  const StepOptions o = options(opt);
+  const Parts& parts = *opt.parts;
+  const int last = parts.count - 1;
+  int iterations;
+  double error;
+  bool ok = true;
+  sensitivity_to_chart(M, p, 1, columns, S);
+  if (last > 0) {
+    int status = whole_step(e, o, parts, dt, x, p, u, y, lam, pnext, &iterations, &error, [&](int part, double h) {
+      ok = prepare(w, o, h, true, false) && ok;
+      first_order(w, o, h, false);
+      sensitivity_of_part(w, *t, o, h, links, columns, S, part == last ? SL : nullptr);
+    });
+    if (status != StepOk) return status;
+    for (int i = 0; SL && i < M.nc * columns; ++i) SL[i] /= parts.length[last];
+  } else {
+    if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
+    ok = prepare(w, o, dt, given != Given::solution, false);
+    next_momentum(w, o, dt);
+    copy(pnext, w.step.p_next, M.nd);
+    first_order(w, o, dt, false);
+    sensitivity_of_part(w, *t, o, dt, links, columns, S, SL);
+  }
+  sensitivity_to_chart(M, pnext, -1, columns, S);
+  return ok ? StepOk : StepSingular;
+}
+
+// derivatives of L = T - V at (q, v) by the parameters, or, with (dq, dv) not null, their change along it; added to `by`
+static bool lagrangian_parameters(Scratch* s, const double* q, const double* v, const double* dq, const double* dv,
+                                  const ParameterLinks& links, double* by) {
+  ParameterScratch* t = parameter_scratch(engine(s));
+  if (!t) return false;
+  Work<double>& w = at(s, q, v, nullptr);
+  const ModelData& M = *w.M;
+  start_sums(w, *t, links);
+  for (int i = 0; i < M.nq; ++i) t->d.kin.q[i] = Dual(q[i]);
+  for (int i = 0; i < M.nv; ++i) {
+    t->d.kin.v[i] = Dual(v[i], dv ? dv[i] : 0.0);
+    t->d.step.moved[i] = Dual(0.0, dq ? dq[i] : 0.0);
+  }
+  integrate(M, t->d.kin.q, t->d.step.moved, t->d.kin.q, 0, M.nv);
+  poses(t->d, t->d.kin.q, t->d.kin.mid);
+  gradient(t->d);
+  lagrangian_by_numbers(t->d, t->g);
+  links.add(t->g.out, by, [dq](const Dual& x) { return dq ? x.d : x.v; });
+  return true;
+}
+
+// derivatives by the parameters of the constraints at q: h (nc, links.count), and of the origins of frames, in world axes:
+// p (3 count, links.count); added to
+static bool configuration_parameters(Scratch* s, const double* q, int count, const int* frame,
+                                     const ParameterLinks& links, double* h, double* p) {
+  ParameterScratch* t = parameter_scratch(engine(s));
+  if (!t) return false;
+  Work<double>& w = at(s, q, nullptr, nullptr);
+  Work<Dual>& d = t->d;
+  const ModelData& M = *w.M;
+  for (int i = 0; i < M.nq; ++i) w.step.y[i] = q[i];
+  for (int c = 0; c < M.nc; ++c) {
+    t->unit[c] = 1;
+    end_by_parameters(w, *t, links, t->unit.data(), h + size_t(c) * links.count);
+    t->unit[c] = 0;
+  }
+  start_sums(w, *t, links);
+  for (int i = 0; i < M.nq; ++i) d.kin.q[i] = Dual(q[i]);
+  poses(d, d.kin.q, d.kin.mid);
+  for (int i = 0; i < 3 * count; ++i) {  // a unit force on the origin
+    start_sums(w, *t, links);
+    clear_wrenches(d, t->g);
+    const V3<Dual> f = {d.kin.mid.R[0].c[i % 3].x, d.kin.mid.R[0].c[i % 3].y, d.kin.mid.R[0].c[i % 3].z};
+    const int site = frame[i / 3];
+    add_on_site(d, t->g, site, d.kin.mid, {cross(site_position(M, M.sites[site], d.kin.mid), f), f});
+    for (int j = M.nj - 1; j >= 0; --j) add_on_base(d, t->g, j, d.kin.q, d.kin.mid, zero6<Dual>());
+    links.add(t->g.out, p + size_t(i) * links.count, [](const Dual& x) { return x.v; });
+  }
+  return true;
+}
+
+// derivatives of the generalized forces by the parameters: by (nd, links.count), added to
+static bool force_parameters(Scratch* s, const double* q, const double* v, const double* u, const ParameterLinks& links,
+                             double* by) {
+  ParameterScratch* t = parameter_scratch(engine(s));
+  if (!t) return false;
+  Work<double>& w = at(s, q, v, u);
+  poses(w, w.kin.q, w.kin.mid);
+  for (int i = 0; i < w.M->nd; ++i) {
+    start_sums(w, *t, links);
+    t->unit[i] = 1;
+    forces_by_numbers(w, t->d, t->unit.data(), t->g);
+    t->unit[i] = 0;
+    links.add(t->g.out, by + size_t(i) * links.count, [](const Dual& x) { return x.d; });
+  }
+  return true;
+}
+
 #define DAL_STRING(x) #x
 #define DAL_NAME(x) DAL_STRING(x)
 
@@ -1258,6 +1418,12 @@ const KernelTable table = {
     riccati_workspace,
     riccati_rollout,
     ekf_batch,
+    parameters_known,
+    adjoint_parameters,
+    sensitivity,
+    lagrangian_parameters,
+    force_parameters,
+    configuration_parameters,
 };
 
 }  // namespace DALEMBERT_ARCH

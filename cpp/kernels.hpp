@@ -5,6 +5,7 @@
 #include <vector>
 #include "ekf_problem.hpp"
 #include "model.hpp"
+#include "numbers.hpp"
 #include "parts.hpp"
 #include "riccati.hpp"
 
@@ -109,6 +110,21 @@ struct KernelTable {
   std::size_t (*riccati_workspace)(int states, int inputs);
   void (*riccati_rollout)(const RiccatiProblem&, const RiccatiSolution&, const double* x0, double* X, double* U);
   bool (*ekf)(const EkfProblem&, int begin, int end);  // false: not enough memory
+  // derivatives by parameters (parameters.hpp)
+  bool (*parameters_known)(const ModelData&);
+  // as adjoint; by (links.count): added to
+  int (*adjoint_parameters)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u,
+                            double* y, double* lam, const double* zq, const double* zp, const double* zl,
+                            const ParameterLinks&, double* grad, double* by);
+  // S (2 nd, columns), derivatives of (q, p), to those of (q', p'); SL (nc, columns) of lambda, may be null
+  int (*sensitivity)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+                     double* lam, double* pnext, Given, const ParameterLinks&, int columns, double* S, double* SL);
+  bool (*lagrangian_parameters)(Scratch*, const double* q, const double* v, const double* dq, const double* dv,
+                                const ParameterLinks&, double* by);
+  bool (*force_parameters)(Scratch*, const double* q, const double* v, const double* u, const ParameterLinks&,
+                           double* by);
+  bool (*configuration_parameters)(Scratch*, const double* q, int count, const int* frame, const ParameterLinks&,
+                                   double* h, double* p);
 };
 
 const KernelTable& kernels();        // the best one for this machine (or as forced by set_kernels)

@@ -165,7 +165,7 @@ def broken(found: list[Import]) -> list[Import]:
 # rooms from those that know most (top) to those that know least (bottom), placed so that few arrows cross
 LAYERS = [
     ["trep", "cli", "bridges", "export"],
-    ["direct", "optimization", "estimate"],
+    ["direct", "optimization", "estimate", "identification"],
     ["control", "viewing"],
     ["system", "models"],
     ["integrate"],
@@ -180,6 +180,7 @@ COLOURS = {
     "direct": "#7a4fb0",
     "optimization": "#a3467f",
     "estimate": "#2f7d4f",
+    "identification": "#5b7a1f",
     "control": "#c77700",
     "viewing": "#0e7c86",
     "system": "#2f6fb7",

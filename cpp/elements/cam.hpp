@@ -1,6 +1,7 @@
 // follower - profile(driver) with a spline as profile; local variables: driver, follower.
 #pragma once
 #include "constraint.hpp"
+#include "number_sums.hpp"
 #include "spline.hpp"
 
 namespace dalembert {
@@ -20,6 +21,19 @@ struct Cam : LocalConstraint<Cam> {
     if (order >= 3) w.local.third[0] = -(y[3] * delta[0]);
     *size = fabs_(y[0]) + fabs_(q[lq[1]]);
     return q[lq[1]] - y[0];
+  }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight,
+                         NumberSums<T>& g) {
+    const SplineTable& s = w.M->splines[e.spline];
+    const T x = q[w.M->local_q[e.vars]];
+    const int piece = spline_piece(s, value_of(x));
+    T *c = g.out + g.layout->spline[e.spline] + 6 * piece, power = -weight;
+    for (int j = 0; j < 6; ++j) {
+      c[j] += power;
+      power *= x - T(s.ends[piece]);
+    }
   }
 };
 

@@ -2,6 +2,7 @@
 // (docs/kernels.md 8). Numbers: n in that joint's axes.
 #pragma once
 #include "constraint.hpp"
+#include "number_sums.hpp"
 #include "site.hpp"
 
 namespace dalembert {
@@ -55,6 +56,18 @@ struct Direction : LocalConstraint<Direction> {
     V3<T> pa = site_position(M, M.sites[e.site_a], P), pb = site_position(M, M.sites[e.site_b], P);
     *size = fabs_(pa.x) + fabs_(pa.y) + fabs_(pa.z) + fabs_(pb.x) + fabs_(pb.y) + fabs_(pb.z);
     return dot(nv, d);
+  }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
+                         NumberSums<T>& g) {
+    const M3<T>& R = site_rotation(*w.M, w.M->sites[e.site_c], P);
+    const V3<T> d = site_gap(w, e, P), n = mul(R, vec3<T>(e.par)), by_n = tmul(R, d) * weight;
+    g.own[0] += by_n.x;
+    g.own[1] += by_n.y;
+    g.own[2] += by_n.z;
+    add_between(w, g, e, P, n * weight);
+    g.wrench[w.M->sites[e.site_c].pose].w += cross(n, d) * weight;  // n is given in the axes of the joint, not the site
   }
 };
 

@@ -1,6 +1,7 @@
 // Distance of two sites: 2 s - L^2, with a constant length (number: L) or the last local variable as length.
 #pragma once
 #include "constraint.hpp"
+#include "number_sums.hpp"
 #include "site.hpp"
 
 namespace dalembert {
@@ -44,6 +45,13 @@ struct Distance : LocalConstraint<Distance> {
     for (int i = 0, m = moving(e); i < m; ++i)
       row[lv[i]] += T(2.0) * (dot(dd, w.local.d_i[i]) + dot(d, w.local.dd_i[i]));
     if (e.length_var >= 0) row[lv[e.n - 1]] += T(-2.0) * delta[e.n - 1];
+  }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
+                         NumberSums<T>& g) {
+    if (e.length_var < 0) g.own[0] -= weight * T(2.0 * e.par[0]);
+    add_between(w, g, e, P, site_gap(w, e, P) * (weight * T(2.0)));
   }
 };
 

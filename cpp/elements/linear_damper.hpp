@@ -1,6 +1,7 @@
 // Damper between two sites: F_i = -c xdot x_i with the distance x. Number: c.
 #pragma once
 #include "force.hpp"
+#include "number_sums.hpp"
 #include "site.hpp"
 
 namespace dalembert {
@@ -74,6 +75,22 @@ struct LinearDamper {
         out.vq[i * n + k] = -(c * (w.local.hessian[i * n + k] * B + w.local.gradient[i] * Bq[k]));
       }
     for (int i = 0; i < n * n; ++i) out.vv[i] = T(0.0);
+  }
+
+  // delta . F = -c A B with A = x_q.v, B = x_q.delta: x_q.v by a number is the change of x by the number along v
+  template <class D>
+  static void by_numbers(Work<double>& w, const Work<D>& d, const Element& e, const double* delta, bool along_v,
+                         NumberSums<D>& g) {
+    const int* lv = w.M->local_v.data() + e.vars;
+    distance(w, e, w.kin.mid, 1, (const double*)nullptr);
+    double A = 0, B = 0;
+    for (int i = 0; i < e.n; ++i) {
+      A += w.local.gradient[i] * w.kin.v[lv[i]];
+      B += w.local.gradient[i] * delta[lv[i]];
+    }
+    const V3<D> gap = site_gap(d, e, d.kin.mid);
+    add_between(d, g, e, d.kin.mid, gap * (D(-e.par[0] * (along_v ? B : A)) / sqrt_(dot(gap, gap))));
+    if (!along_v) g.own[0] += D(0.0, -(A * B));
   }
 };
 

@@ -1,6 +1,7 @@
 // sum of k_i q_i - c. Numbers: c, and where the k_i start in `relation`.
 #pragma once
 #include "constraint.hpp"
+#include "number_sums.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -24,6 +25,14 @@ struct LinearRelation : LocalConstraint<LinearRelation> {
     for (int i = 0; order >= 2 && i < n * n; ++i) w.local.hessian[i] = w.local.third[i] = T(0.0);
     *size = sz;
     return h;
+  }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight,
+                         NumberSums<T>& g) {
+    const int* lq = w.M->local_q.data() + e.vars;
+    g.own[0] -= weight;
+    for (int i = 0; i < e.n; ++i) g.out[g.layout->relation + int(e.par[1]) + i] += weight * q[lq[i]];
   }
 };
 

@@ -1,5 +1,6 @@
 // Constant force f (world axes) on one site: -f . p. Gravity on chosen masses. Numbers: f.
 #pragma once
+#include "number_sums.hpp"
 #include "site.hpp"
 
 namespace dalembert {
@@ -26,6 +27,16 @@ struct SiteField {
           w.local.third[i * n + k] = w.local.third[k * n + i] = -dot(f, w.local.dd_ij[i * n + k]);
     }
     return -(dot(f, p) + dot(vec3<T>(e.par), w.kin.reference));
+  }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
+                         NumberSums<T>& g) {
+    const V3<T> p = tmul(P.R[0], site_position(*w.M, w.M->sites[e.site_a], P)) + w.kin.reference;
+    g.own[0] -= weight * p.x;
+    g.own[1] -= weight * p.y;
+    g.own[2] -= weight * p.z;
+    add_between(w, g, e, P, mul(P.R[0], vec3<T>(e.par)) * -weight);
   }
 };
 

@@ -5,9 +5,9 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-// out[0..4]: value and four derivatives; area: integral from the second end
-DAL_INLINE void spline_at(const SplineTable& s, double x, double* out, double* area) {
-  int lo = 0, hi = int(s.ends.size()) - 1;  // piece 0 is the left extension, piece i starts at ends[i]
+// piece 0 is the left extension, piece i starts at ends[i]
+DAL_INLINE int spline_piece(const SplineTable& s, double x) {
+  int lo = 0, hi = int(s.ends.size()) - 1;
   if (!(x < s.ends[1])) {
     lo = 1;
     while (lo < hi) {
@@ -16,6 +16,11 @@ DAL_INLINE void spline_at(const SplineTable& s, double x, double* out, double* a
       else hi = mid - 1;
     }
   }
+  return lo;
+}
+// out[0..4]: value and four derivatives; area: integral from the second end
+DAL_INLINE void spline_at(const SplineTable& s, double x, double* out, double* area) {
+  const int lo = spline_piece(s, x);
   const double* c = s.c.data() + 6 * lo;
   double d = x - s.ends[lo];
   out[0] = c[0] + d * (c[1] + d * (c[2] + d * (c[3] + d * (c[4] + d * c[5]))));

@@ -1,6 +1,7 @@
 // A user's constraint: a tape.
 #pragma once
 #include "constraint.hpp"
+#include "number_sums.hpp"
 #include "tape.hpp"
 
 namespace dalembert {
@@ -16,6 +17,10 @@ struct TapeConstraint : LocalConstraint<TapeConstraint> {
     *size = sz;
     return h;
   }
+
+  // a tape has no numbers of the model
+  template <class T>
+  static void by_numbers(Work<T>&, const Element&, const T*, const Poses<T>&, const T&, NumberSums<T>&) {}
 };
 
 }  // namespace DALEMBERT_ARCH

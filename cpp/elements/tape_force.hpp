@@ -1,6 +1,7 @@
 // A user's generalized force: a tape.
 #pragma once
 #include "force.hpp"
+#include "number_sums.hpp"
 #include "tape.hpp"
 
 namespace dalembert {
@@ -47,6 +48,10 @@ struct TapeForce {
     for (int i = 0; i < nin; ++i)
       for (int k = 0; k < nin; ++k) out.uu[i * nin + k] = H[(2 * n + i) * m + 2 * n + k];
   }
+
+  // a tape has no numbers of the model
+  template <class D>
+  static void by_numbers(Work<double>&, const Work<D>&, const Element&, const double*, bool, NumberSums<D>&) {}
 };
 
 }  // namespace DALEMBERT_ARCH

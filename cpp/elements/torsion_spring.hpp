@@ -5,6 +5,7 @@
 // phi = arg(z) - rest. Local variables are the rotations from site a up to the common joint and down to site b, in this
 // order; w.local.axis holds -a_i on the way up and a_i on the way down (kernels.md 8.8).
 #pragma once
+#include "number_sums.hpp"
 #include "site.hpp"
 #include "tape.hpp"
 
@@ -72,6 +73,32 @@ struct TorsionSpring {
     if (order >= 3) along(w, e, a, b, inverse, delta);
     chain_rule(w, n, n, order, k * phi, k, T(0.0), delta);
     return T(0.5) * k * phi * phi;
+  }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
+                         NumberSums<T>& g) {
+    const ModelData& M = *w.M;
+    auto pair = [&](const Site& site) -> Pair<T> {
+      M3<T> R = mul_const(site_rotation(M, site, P), site.R);
+      return {R.c[0] * T(e.par[0]) + R.c[1] * T(e.par[1]) + R.c[2] * T(e.par[2]),
+              R.c[0] * T(e.par[3]) + R.c[1] * T(e.par[4]) + R.c[2] * T(e.par[5])};
+    };
+    const Pair<T> a = pair(M.sites[e.site_a]), b = pair(M.sites[e.site_b]);
+    const Complex<T> z = seen(a, b);
+    const T size = T(1.0) / (z.re * z.re + z.im * z.im), c = T(std::cos(e.par[7])), s = T(std::sin(e.par[7]));
+    const T phi = tape_op(OpATAN2, c * z.im - s * z.re, c * z.re + s * z.im), k = T(e.par[6]);
+    g.own[6] += weight * T(0.5) * phi * phi;
+    g.own[7] -= weight * k * phi;
+    // a turn of site b about an axis changes z by `seen` of the turned pair, and the angle by Im(dz / z)
+    auto slope = [&](const V3<T>& axis) {
+      const Complex<T> dz = seen(a, turned(axis, b));
+      return (dz.im * z.re - dz.re * z.im) * size;
+    };
+    const T one = T(1.0), o = T(0.0);
+    const V3<T> torque = V3<T>{slope({one, o, o}), slope({o, one, o}), slope({o, o, one})} * (weight * k * phi);
+    add_on_site(w, g, e.site_b, P, {torque, zero3<T>()});
+    add_on_site(w, g, e.site_a, P, {-torque, zero3<T>()});
   }
 
   // phi_ik along delta into w.local.third

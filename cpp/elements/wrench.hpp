@@ -1,6 +1,7 @@
 // Force and torque on a site (docs/kernels.md 8.4). Numbers: force 3, torque 3 (where no input drives them), axes.
 #pragma once
 #include "force.hpp"
+#include "number_sums.hpp"
 #include "site.hpp"
 
 namespace dalembert {
@@ -160,6 +161,38 @@ struct Wrench {
         out.qu[k * out.nin + col] = x;
       }
       ++col;
+    }
+  }
+
+  // delta . F = eta . W with the twist eta of the frame along delta. A motion of the frame's base moves eta with it, but for
+  // the part that its own base has; what else it does to eta . W is the rate of W here.
+  template <class D>
+  static void by_numbers(Work<double>& w, const Work<D>& d, const Element& e, const double* delta, bool along_v,
+                         NumberSums<D>& g) {
+    if (along_v) return;
+    const ModelData& M = *w.M;
+    const Poses<double>& P = w.kin.mid;
+    const int *lv = M.local_v.data() + e.vars, *lj = M.local_joint.data() + e.vars, axes = int(e.par[6]);
+    V6<double> eta = zero6<double>();
+    for (int i = 0; i < e.n; ++i) eta += joint_twist(M.joints[lj[i] - 1], lj[i], P) * delta[lv[i]];
+    V3<double> f, t;
+    wrench_components(w, e, f, t);
+    const V6<double> W = wrench_at(w, e, P, f, t);
+    V6<double> rate = zero6<double>();  // body axes: W moves with the frame
+    if (axes == 1) {
+      const V3<double> p = site_position(M, M.sites[e.site_a], P);
+      rate.w = cross(eta.v + cross(eta.w, p), W.v) + cross(eta.w, mul(P.R[0], t));
+    } else if (axes == 2) {
+      rate = crossf(eta, W);
+    }
+    auto both = [](double x, double dx) { return D(x, dx); };
+    add_on_site(d, g, e.site_a, d.kin.mid,
+                V6<D>{{both(W.w.x, rate.w.x), both(W.w.y, rate.w.y), both(W.w.z, rate.w.z)},
+                      {both(W.v.x, rate.v.x), both(W.v.y, rate.v.y), both(W.v.z, rate.v.z)}});
+    for (int c = 0; c < 6; ++c) {
+      if (e.input[c] >= 0) continue;
+      unit_component(c, f, t);
+      g.own[c] += D(0.0, dot(eta, wrench_at(w, e, P, f, t)));
     }
   }
 };

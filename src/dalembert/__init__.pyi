@@ -16,6 +16,9 @@ from . import (
     formats as formats,
 )
 from . import (
+    identification as identification,
+)
+from . import (
     integrate as integrate,
 )
 from . import (
@@ -213,6 +216,42 @@ from .formats import (
 from .formats import (
     save as save,
 )
+from .identification import (
+    Gradient as Gradient,
+)
+from .identification import (
+    Identifiability as Identifiability,
+)
+from .identification import (
+    Identification as Identification,
+)
+from .identification import (
+    Record as Record,
+)
+from .identification import (
+    energy_by_parameters as energy_by_parameters,
+)
+from .identification import (
+    force_by_parameters as force_by_parameters,
+)
+from .identification import (
+    gradient_of_motion as gradient_of_motion,
+)
+from .identification import (
+    identifiability as identifiability,
+)
+from .identification import (
+    identify as identify,
+)
+from .identification import (
+    motion_by_parameters as motion_by_parameters,
+)
+from .identification import (
+    name_parameters as name_parameters,
+)
+from .identification import (
+    step_by_parameters as step_by_parameters,
+)
 from .integrate import (
     EulerModel as EulerModel,
 )
@@ -395,6 +434,9 @@ from .model import (
 )
 from .model import (
     NonlinearConfigSpring as NonlinearConfigSpring,
+)
+from .model import (
+    Parameter as Parameter,
 )
 from .model import (
     PointGravity as PointGravity,

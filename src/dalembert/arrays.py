@@ -122,6 +122,8 @@ def number(value: object, what: str) -> float:
     try:
         if isinstance(value, (str, bytes, bool)):  # float() would take them; a quoted number is a slip
             raise TypeError
+        if isinstance(value, float) and not isinstance(value, np.floating) and math.isfinite(value):
+            return value  # a number that knows more: a Parameter
         x = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{what} must be a number, not {value!r:.80}") from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .arrays import whole
 from .errors import ModelError
 from .model.frames import TURN
+from .model.parameter import parameters_in
 
 if TYPE_CHECKING:
     from .model.model import Model
@@ -320,9 +321,24 @@ class Quantities:
 
     def _named(self, get: Callable[[str], Any], name: str) -> Any:
         try:
+            self._refuse_parameters(name)
             return get(name)
         except ModelError as error:
             raise ModelError(f"{self._label}: {error.reason}", culprit=error.culprit) from None
+
+    def _refuse_parameters(self, name: str) -> None:
+        """A tape is recorded once: a frame that moves with parameters would be left behind."""
+        model = self._symbolic.model
+        i = model.frame_index(name) if name in model.frame_names and name not in model.variables else 0
+        while i > 0:
+            entry = model.frame_entries[i]
+            assert entry.frame is not None
+            for p in parameters_in((entry.frame.value, entry.frame.pitch)):
+                raise ModelError(
+                    f"the place of frame '{name}' depends on parameter '{p.name}', which a function cannot follow",
+                    culprit=p.name,
+                )
+            i = entry.parent
 
     def _only_if(self, allowed: bool, what: str) -> None:
         if not allowed:

@@ -140,6 +140,8 @@ def dumps(model: Model, format: str, *, configurations: Mapping[str, Any] | None
     if kind == "sexp":
         from . import sexp
 
+        if model.parameters:
+            raise ModelError("s-expressions hold no parameters: write TOML or JSON, or give the parameters' values")
         text = sexp.write(data)
     else:
         from . import plain

@@ -13,6 +13,8 @@ A document is a dictionary::
 Frames are a flat list, so that a chain of thousands of frames nests nothing: `parent` is the name of a frame above in
 the list, or its number there (the first is 1), or is left out for a child of the world. Exactly one of `tx ty tz rx ry
 rz se3` says how the frame moves; its value is a number, the name of a dynamic variable, or `{"kinematic": name}`.
+`parameters` names numbers: {"l": 0.5} or {"l": {"value": 0.5, "bounds": [0, "none"], "unit": "m"}}; any number of a frame or an element may
+then be {"formula": "l/2"}.
 Elements have the fields of the classes in `dalembert.model.elements`, which read and write themselves. `variables` (the
 order of q) and `configurations` (named values of q; variables left out are 0) are optional.
 """
@@ -30,6 +32,7 @@ from ..model.elements.fields import Unsuited
 from ..model.elements.fields import shown as _brief
 from ..model.frames import MOTIONS, Frame, Kinematic, Visual, make_frame
 from ..model.model import Model
+from ..model.parameter import Parameter, Quantity, formula, parameters_in, parse, present
 
 Path = tuple[str | int, ...]
 Configurations = dict[str, dict[str, float]]
@@ -65,13 +68,16 @@ def from_document(data: Any, default_name: str = "model") -> tuple[Model, Config
     >>> model.variables
     ('x',)
     """
-    known = ("name", "frames", "elements", "variables", "configurations")
+    known = ("name", "parameters", "frames", "elements", "variables", "configurations")
     _table(data, (), known)
     if "frames" not in data:
         raise Fault("no frames", ())
-    for part in ("frames", "elements"):
+    parts = ("frames", "elements")
+    for part in parts:
         if len(_list(data.get(part, []), (part,))) > MAX_PARTS:
             raise Fault(f"more than {MAX_PARTS} {part}", (part,))
+    parameters = _parameters(data.get("parameters", {}))
+    data = {**data, **{part: _with_formulas(data[part], parameters, (part,)) for part in parts if part in data}}
     frames, entries = _frames(_list(data["frames"], ("frames",)))
     elements = [_element(e, ("elements", i)) for i, e in enumerate(_list(data.get("elements", []), ("elements",)))]
     name = _name(data.get("name", default_name), ("name",))
@@ -83,6 +89,45 @@ def from_document(data: Any, default_name: str = "model") -> tuple[Model, Config
     except ModelError as error:
         raise Fault(error.reason, _blame(error, entries, elements), error.culprit) from None
     return model, _configurations(data.get("configurations", {}), model)
+
+
+def _parameters(data: Any) -> dict[str, Parameter]:
+    """{name: number}, or {name: {value, bounds, unit}} with null (in TOML "none") for a bound that is not there."""
+    path: Path = ("parameters",)
+    if not isinstance(data, Mapping):
+        raise Fault(f"parameters must be a table, not {_brief(data)}", path)
+    found: dict[str, Parameter] = {}
+    for name, given in data.items():
+        here = (*path, name)
+        row = given if isinstance(given, Mapping) else {"value": given}
+        _table(row, here, ("value", "bounds", "unit"))
+        if "value" not in row:
+            raise Fault(f"parameter {name!r} needs a value", here, name)
+        bounds = _list(row.get("bounds", [None, None]), (*here, "bounds"))
+        if len(bounds) != 2:
+            raise Fault(f"{shown((*here, 'bounds'))} needs two numbers", (*here, "bounds"))
+        ends = [None if b is None or b == "none" else _number(b, (*here, "bounds", i)) for i, b in enumerate(bounds)]
+        try:
+            found[name] = Parameter(
+                name, _number(row["value"], (*here, "value")), bounds=(ends[0], ends[1]), unit=row.get("unit", "")
+            )
+        except ModelError as error:
+            raise Fault(error.reason, here, name) from None
+    return found
+
+
+def _with_formulas(value: Any, parameters: Mapping[str, Parameter], path: Path) -> Any:
+    """The same with every {"formula": text} replaced by the number that it stands for."""
+    if isinstance(value, list):
+        return [_with_formulas(v, parameters, (*path, i)) for i, v in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) == {"formula"}:
+        try:
+            return parse(_name(value["formula"], (*path, "formula")), parameters)
+        except ValueError as error:
+            raise Fault(str(error), path) from None
+    return {k: _with_formulas(v, parameters, (*path, k)) for k, v in value.items()}
 
 
 def _frames(rows: Sequence[Any]) -> tuple[tuple[Frame, ...], list[Frame]]:
@@ -255,6 +300,8 @@ def _name(value: Any, path: Path) -> str:
 def _number(value: Any, path: Path) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Fault(f"{shown(path)} must be a number, not {_brief(value)}", path)
+    if isinstance(value, Quantity):
+        return value
     try:
         number = float(value)
     except OverflowError:
@@ -308,7 +355,10 @@ def to_document(model: Model, configurations: Mapping[str, Any] | None = None) -
         if entry.parent:
             row["parent"] = names[entry.parent] or entry.parent
         rows.append(row)
-    data: dict[str, Any] = {"name": model.name, "frames": rows, "elements": [element_row(e) for e in model.elements]}
+    data: dict[str, Any] = {"name": model.name}
+    if model.parameters:
+        data["parameters"] = {name: _parameter_row(p) for name, p in model.parameters.items()}
+    data |= {"frames": _plain(rows), "elements": _plain([element_row(e) for e in model.elements])}
     if model.variables != Model(model.frames, model.elements).variables:
         data["variables"] = list(model.variables)
     if configurations:
@@ -345,11 +395,11 @@ def frame_row(frame: Frame) -> dict[str, Any]:
     if frame.name is not None:
         row["name"] = frame.name
     for key in ("mass", "pitch"):
-        if getattr(frame, key):
+        if present(getattr(frame, key)):
             row[key] = getattr(frame, key)
-    if any(frame.inertia):
-        row["inertia"] = list(frame.inertia if any(frame.inertia[3:]) else frame.inertia[:3])
-    if any(frame.com):
+    if any(map(present, frame.inertia)):
+        row["inertia"] = list(frame.inertia if any(map(present, frame.inertia[3:])) else frame.inertia[:3])
+    if any(map(present, frame.com)):
         row["com"] = list(frame.com)
     if frame.visuals:
         row["visuals"] = [
@@ -366,7 +416,7 @@ def element_row(element: Element) -> dict[str, Any]:
     row: dict[str, Any] = {"type": type(element).__name__}
     for f in fields(element):
         value = getattr(element, f.name)
-        if f.default is MISSING or value != f.default:
+        if f.default is MISSING or value != f.default or any(True for _ in parameters_in(value)):
             row[f.name] = element.FIELDS[f.name].write(value)
     return row
 
@@ -374,6 +424,19 @@ def element_row(element: Element) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Kinematic):
         return {"kinematic": value.name}
-    if isinstance(value, tuple):
+    if isinstance(value, Quantity):
+        return {"formula": formula(value)}
+    if isinstance(value, (tuple, list)):
         return [_plain(v) for v in value]
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}
     return value
+
+
+def _parameter_row(p: Parameter) -> Any:
+    row: dict[str, Any] = {"value": float(p)}
+    if p.bounds != (None, None):
+        row["bounds"] = ["none" if b is None else b for b in p.bounds]
+    if p.unit:
+        row["unit"] = p.unit
+    return row if len(row) > 1 else row["value"]

@@ -244,6 +244,8 @@ def write_toml(data: dict[str, Any]) -> str:
     lines = [f"name = {_toml(data['name'])}"]
     if "variables" in data:
         lines += ["variables = [", *(f"    {_toml(v)}," for v in data["variables"]), "]"]
+    if "parameters" in data:
+        lines += ["", "[parameters]", *(f"{_key(k)} = {_toml(v)}" for k, v in data["parameters"].items())]
     for key in ("frames", "elements"):
         for row in data.get(key, ()):
             lines += ["", f"[[{key}]]", *(f"{_key(k)} = {_toml(v)}" for k, v in row.items())]

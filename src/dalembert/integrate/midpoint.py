@@ -798,6 +798,20 @@ class MidpointVI(OneStepMap):
         """Lengths (N,) of the first N steps (s)."""
         return np.full(steps, self.dt) if isinstance(self.dt, float) else self.dt[:steps]
 
+    def with_model(self, model: Model) -> MidpointVI:
+        """The same integrator of another model (with other values of its parameters, say).
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.pendulum(), dt=0.1, order=4)
+        >>> vi.with_model(da.models.n_link(2)).order
+        4
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.model = model
+        other._make_options()
+        return other
+
     def with_dt(self, dt: Array) -> MidpointVI:
         """The same integrator with steps of the lengths dt (N,)."""
         other = object.__new__(type(self))

@@ -18,10 +18,25 @@ from .. import _core
 from ..arrays import Array, floats, matrix, needed, vector
 from ..errors import ModelError, SingularityError
 from ..model import Model
-from ..model.compile import compile_model
+from ..model.compile import compile_model, describe
+from ..model.numbers import Numbers
 from .kept import Kept
 
-_cores = Kept(lambda model: _core.Core(compile_model(model)))
+
+def _compile(model: Model) -> tuple[Any, Numbers]:
+    description = describe(model)
+    numbers = Numbers(description)
+    return _core.Core(description), numbers
+
+
+def _make_core(model: Model) -> Any:
+    core, numbers = _compiled(model.structure)
+    return core if model.structure is model else core.with_numbers(*numbers.replacements(model.parameters))
+
+
+_compiled = Kept(_compile)  # by structure
+_cores = Kept(_make_core)
+_links: Kept[dict[tuple[str, ...], Any]] = Kept(lambda model: {})
 _joint_orders = Kept(lambda model: np.array([j["v"] for j in compile_model(model)["joints"]], dtype=int))
 _torques = Kept(lambda model: {key: np.array(compile_model(model)[key]) for key in ("damping", "force_v", "force_u")})
 
@@ -29,6 +44,17 @@ _torques = Kept(lambda model: {key: np.array(compile_model(model)[key]) for key 
 def core(model: Model) -> Any:
     """The compiled core of a model, built on first use and kept as long as the model."""
     return _cores(checked(model))
+
+
+def parameter_links(model: Model, names: tuple[str, ...]) -> Any:
+    """How the numbers of the core depend on these parameters, as the core's derivatives by parameters want it."""
+    found = _links(model)
+    if names not in found:
+        if not core(model).parameters_known():
+            raise ModelError(f"{model.name}: an element of this model has no derivatives by parameters")
+        links = _compiled(model.structure)[1].links(model.parameters, names)
+        found[names] = core(model).links(len(names), links.place, links.parameter, links.factor)
+    return found[names]
 
 
 def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:

@@ -26,4 +26,5 @@ from .joints import spherical as spherical
 from .joints import spherical_euler as spherical_euler
 from .model import FrameEntry as FrameEntry
 from .model import Model as Model
+from .parameter import Parameter as Parameter
 from .spline import Spline as Spline

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import ELEMENT_KINDS
+from .parameter import present
 from .table import Row, Table
 from .tree import Tree
 
@@ -29,6 +30,19 @@ CHAIN_DEPTH = 14  # paths longer than this use the O(n) elimination (no coupling
 
 def compile_model(model: Model) -> dict[str, Any]:
     """Plain description of a model for `dalembert._core.Core`."""
+    return _plain(describe(model)) if model.parameters else describe(model)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return float(value) if isinstance(value, float) else value
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """The same, where numbers that depend on parameters say so (`Quantity`)."""
     tree = Tree(model)
     table = Table(tree)
     rows: dict[str, list[Row]] = {family: [] for family in FAMILIES}
@@ -36,7 +50,7 @@ def compile_model(model: Model) -> dict[str, Any]:
         for row in e.compile(table):
             rows[FAMILY_OF[row["kind"]]].append(row)
     constraints = rows["constraints"] + rows["velocities"]
-    rotation, gz = _gravity_axes(table.gravity)
+    rotation, gz = gravity_axes(table.gravity.astype(np.float64))
     io = max([max(t["n_in"], t["n_out"]) for t in table.tapes], default=0)
     return {
         "nq": model.nq,
@@ -50,6 +64,7 @@ def compile_model(model: Model) -> dict[str, Any]:
         "joints": tree.joints,
         "nodes": tree.nodes,
         "sites": table.sites,
+        "gravity": table.gravity.tolist(),
         "Rg": rotation.T.ravel().tolist(),
         "gz": gz,
         "rev": tree.rev,
@@ -64,7 +79,7 @@ def compile_model(model: Model) -> dict[str, Any]:
         "tapes": table.tapes,
         "splines": table.splines,
         "damping": table.dampings,
-        "has_damping": any(table.dampings),
+        "has_damping": any(map(present, table.dampings)),
         "force_v": [q for q, _, _ in table.pushes],
         "force_u": [u for _, u, _ in table.pushes],
         "force_gear": [gear for _, _, gear in table.pushes],
@@ -78,7 +93,7 @@ def compile_model(model: Model) -> dict[str, Any]:
     }
 
 
-def _gravity_axes(g: Matrix) -> tuple[Matrix, float]:
+def gravity_axes(g: Matrix) -> tuple[Matrix, float]:
     """Rotation world -> internal axes that puts g along internal z, and its component there."""
     size = float(np.linalg.norm(g))
     if size == 0.0 or (g[0] == 0.0 and g[1] == 0.0):

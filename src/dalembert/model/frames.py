@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import number
 from ..errors import ModelError
 from . import rotation
+from .parameter import Quantity, array, parameters_in, present
 
 AXES = ("tx", "ty", "tz", "rx", "ry", "rz")
 TURN = "ball"  # the one motion with several coordinates
@@ -141,14 +142,34 @@ class Frame:
         if self.transform == "se3":
             return np.array(self.value, dtype=float)
         if amount is None:
-            if self.variable is not None:
-                raise ValueError(f"{self.label}: needs the value of '{self.variable}'")
-            amount = float(self.value)  # type: ignore[arg-type]
+            amount = self._constant()
         if self.transform == TURN:
             g = np.eye(4)
             g[:3, :3] = rotation.matrix(np.asarray(amount, dtype=float))
             return g
         return elementary(self.transform, float(amount), self.pitch)  # type: ignore[arg-type]
+
+    def _constant(self) -> float:
+        if self.variable is not None:
+            raise ValueError(f"{self.label}: needs the value of '{self.variable}'")
+        return float(self.value)  # type: ignore[arg-type]
+
+    def constant_pose(self) -> NDArray[Any]:
+        """4x4 transform from the parent of a constant frame; entries that depend on parameters say so (`Quantity`).
+
+        >>> from dalembert import Parameter
+        >>> tx(Parameter("l", 2.0)).constant_pose()[0, 3].by
+        {'l': 1.0}
+        """
+        if self.transform == "se3":
+            return array(self.value)
+        self._constant()
+        return elementary(self.transform, self.value) if isinstance(self.value, Quantity) else self.local_pose()
+
+    @property
+    def heavy(self) -> bool:
+        """Has it a mass or an inertia of its own, or parameters in their place?"""
+        return present(self.mass) or any(map(present, self.inertia))
 
     def add(self, *children: Frame) -> Frame:
         """A copy with more children.
@@ -194,14 +215,19 @@ def elementary(transform: str, amount: float, pitch: float = 0.0) -> NDArray[np.
     >>> elementary("ty", 2.0)[:3, 3].tolist()
     [0.0, 2.0, 0.0]
     """
-    g = np.eye(4)
+    g: NDArray[Any] = np.eye(4)
     k = "xyz".index(transform[1])
+    if isinstance(amount, Quantity):
+        g = g.astype(object)
     if transform[0] == "t":
         g[k, 3] = amount
         return g
     i, j = (k + 1) % 3, (k + 2) % 3
-    g[i, i] = g[j, j] = math.cos(amount)
-    g[j, i], g[i, j] = math.sin(amount), -math.sin(amount)
+    cosine, sine = (
+        (amount.cos(), amount.sin()) if isinstance(amount, Quantity) else (math.cos(amount), math.sin(amount))
+    )
+    g[i, i] = g[j, j] = cosine
+    g[j, i], g[i, j] = sine, -sine
     if pitch:
         g[k, 3] = pitch * amount
     return g
@@ -314,7 +340,7 @@ def make_frame(
     if len(centre) != 3:
         raise ModelError(f"{label}: centre of mass needs three coordinates", culprit=label)
     pitch = _finite(pitch, "pitch", label)
-    if pitch and not transform.startswith("r"):
+    if present(pitch) and not transform.startswith("r"):
         raise ModelError(f"{label}: only a rotation can have a pitch", culprit=label)
     for visual in visuals:
         if not isinstance(visual, Visual):
@@ -338,6 +364,11 @@ def _matrix4(value: Any, label: str) -> Matrix4:
     if not good or any(not isinstance(r, (list, tuple)) or len(r) != 4 for r in rows):
         raise ModelError(f"{label}: a fixed transform is a 4x4 (or 3x4) matrix", culprit=label)
     m = [[_finite(x, "transform entry", label) for x in r] for r in rows]
+    for p in parameters_in([r[:3] for r in m]):
+        raise ModelError(
+            f"{label}: parameter '{p.name}' in the rotation of a transform would not leave it one; use rx, ry, rz",
+            culprit=p.name,
+        )
     if len(m) == 4 and m[3] != [0.0, 0.0, 0.0, 1.0]:
         raise ModelError(f"{label}: last row of a transform must be 0 0 0 1", culprit=label)
     (xx, xy, xz, _), (yx, yy, yz, _), (zx, zy, zz, _) = m[:3]

@@ -7,19 +7,21 @@ kinematic ones in the same order, then kinematic ones that only elements mention
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, nearest
+from ..arrays import Array, finite, nearest, number
 from ..errors import ModelError
 from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, Element, is_known
 from .frames import TURN, Frame, Kinematic, Row, flatten, unflatten
+from .parameter import Parameter, Revalued, collect, parameters_in
+from .spline import Spline
 
 MAX_DEPENDENCIES = 50_000_000  # of constraints on variables, summed: what could be built at all
 
@@ -78,6 +80,58 @@ class Model:
         self._elements = given
         self._elements = tuple(e.resolved(self) for e in given)
         self._check_elements()
+        self._parameters = collect([flatten(roots), [tuple(_numbers_of(e).values()) for e in self._elements]])
+        self._structure: Model | None = None  # itself; a circle would keep it alive
+
+    # ---- parameters
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters by name, in the order in which frames and elements mention them.
+
+        >>> from dalembert import Damping, Model, Parameter, tx
+        >>> list(Model([tx("x", mass=Parameter("m", 2.0))], [Damping(Parameter("c", 0.1))]).parameters)
+        ['m', 'c']
+        """
+        return dict(self._parameters)
+
+    @property
+    def structure(self) -> Model:
+        """The model that this one shares its compiled structure with: itself, unless `with_parameters` made it."""
+        return self if self._structure is None else self._structure
+
+    def with_parameters(self, values: Mapping[str, float], *, check: bool = True) -> Model:
+        """The same model with other values of some parameters. The structure is kept: nothing is built again.
+
+        Values outside of a parameter's bounds are a `ModelError`, and so are negative masses and inertias that no body has, unless `check` is
+        False (a fit may want them on its way).
+
+        >>> from dalembert import Model, Parameter, kinetic_energy, tx
+        >>> cart = Model([tx("x", mass=Parameter("m", 2.0))])
+        >>> kinetic_energy(cart.with_parameters({"m": 3.0}), [0.0], [1.0])
+        1.5
+        """
+        changed = dict(self._parameters)
+        for name, value in values.items():
+            if name not in changed:
+                raise ModelError(f"unknown parameter {name!r}{nearest(name, changed)}", culprit=str(name))
+            given = number(value, f"parameter '{name}'")
+            changed[name] = changed[name].with_value(given, check=check)
+        revalued = Revalued(changed)
+        new: Model = object.__new__(type(self))
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_frames", "_entries", "_elements")})
+        new._parameters = changed
+        new._structure = self.structure
+        new._frames = unflatten(revalued(flatten(self._frames)))
+        new._entries = tuple(_walk(new._frames))
+        if check:
+            new._check_masses()
+        elements = []
+        for e in self._elements:
+            new_values = {k: revalued(v) for k, v in _numbers_of(e).items() if any(True for _ in parameters_in(v))}
+            elements.append(replace(e, **new_values) if new_values else e)
+        new._elements = tuple(elements)
+        return new
 
     # ---- what it is made of
 
@@ -110,6 +164,11 @@ class Model:
     def variables(self) -> tuple[str, ...]:
         """Names of the configuration variables: dynamic, then kinematic; length nq."""
         return self._variables
+
+    @property
+    def joints(self) -> tuple[tuple[str, str], ...]:
+        """(name, kind) of every joint in the order of q; kinds are "hinge", "slider" and "ball"."""
+        return self._joints
 
     @property
     def dynamic(self) -> tuple[str, ...]:
@@ -300,7 +359,8 @@ class Model:
     # ---- values
 
     def _key(self) -> Any:
-        return (flatten(self._frames), self._elements, self._name, self._variables)
+        named = tuple(map(repr, self._parameters.values()))
+        return (flatten(self._frames), self._elements, self._name, self._variables, named)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._key() == other._key()
@@ -391,7 +451,7 @@ class Model:
             if frame.mass < 0:
                 raise ModelError(f"{frame.label}: negative mass {frame.mass}", culprit=frame.label)
             _check_inertia(frame)
-            if frame.mass > 0 or any(frame.inertia):
+            if frame.heavy:
                 heavy[entry.index] = True
             if heavy[entry.index]:
                 heavy[entry.parent] = True
@@ -451,6 +511,12 @@ class Model:
         """Names of the variables that an element's value can depend on, in the order of q."""
         used = e.depends_on(self)
         return tuple(v for v in self._variables if v in used)
+
+
+def _numbers_of(e: Element) -> dict[str, Any]:
+    """The fields of an element; splines as the tables of their points."""
+    values = {f.name: getattr(e, f.name) for f in fields(e)}
+    return {name: value.points if isinstance(value, Spline) else value for name, value in values.items()}
 
 
 def _kind(frame: Frame) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError
+from .parameter import Quantity, parameters_in
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Spline:
         try:
             if any(isinstance(x, (str, bytes, bool)) for row in points for x in row):
                 raise TypeError
-            table = tuple(tuple(float(x) for x in row) for row in points)
+            table = tuple(tuple(x if isinstance(x, Quantity) else float(x) for x in row) for row in points)
         except (TypeError, ValueError, OverflowError):
             raise ModelError("spline points must be rows of numbers", culprit="spline") from None
         if len(table) < 2:
@@ -43,6 +45,8 @@ class Spline:
             raise ModelError("spline points must be finite", culprit="spline")
         if any(b[0] <= a[0] for a, b in pairwise(table)):
             raise ModelError("spline points must have increasing x", culprit="spline")
+        for p in parameters_in([r[0] for r in table]):
+            raise ModelError(f"x of a spline's points cannot be a parameter ('{p.name}')", culprit=p.name)
         object.__setattr__(self, "points", table)
 
     @cached_property
@@ -53,7 +57,7 @@ class Spline:
     @cached_property
     def coefficients(self) -> NDArray[np.float64]:
         """Shape (n - 1, 6): y = sum_j c[i, j] (x - knots[i])**j on piece i."""
-        table = np.array(self.points)
+        table = np.array(self.points, dtype=np.float64)
         x, n = table[:, 0], len(table)
         derivs = table[:, 1:]
         if derivs.shape[1] < 3:
@@ -80,6 +84,20 @@ class Spline:
         c[:, 4:5] = (-15 * r0 + 7 * r1 - r2) / h
         c[:, 5:6] = (6 * r0 - 3 * r1 + r2 / 2) / h**2
         return c
+
+    def exact_pieces(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """`pieces`, where coefficients that depend on parameters say so (`Quantity`): they are linear in the values of the table."""
+        ends: NDArray[np.float64]
+        c: NDArray[Any]
+        ends, c = self.pieces()
+        for i, row in enumerate(self.points):
+            for k, y in enumerate(row[1:], 1):
+                if isinstance(y, Quantity):
+                    unit = np.zeros((len(self.points), len(row)))
+                    unit[:, 0], unit[i, k] = self.knots, 1.0
+                    weight = Spline(unit.tolist()).pieces()[1]
+                    c = c - weight * float(y) + weight.astype(object) * y
+        return ends, c
 
     def pieces(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(left ends (n + 1,), coefficients (n + 1, 6)): the table with both parabolic ends; -inf is the first end."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import ModelError
+from .parameter import Quantity, array
 
 if TYPE_CHECKING:
     from .spline import Spline
@@ -28,7 +30,7 @@ class Table:
     def __init__(self, tree: Tree) -> None:
         self.tree, self.model = tree, tree.model
         self.sites = [self._site(i, (0.0, 0.0, 0.0)) for i in range(len(self.model.frame_entries))]
-        self.gravity = np.zeros(3)
+        self.gravity: NDArray[Any] = np.zeros(3)
         self.dampings = [0.0] * self.model.nd
         self.pushes: list[tuple[int, int, float]] = []  # (variable, input, gear)
         self.local_q: list[int] = []  # coordinate of each local variable, -1: a component of a ball
@@ -92,7 +94,7 @@ class Table:
 
     def uniform_gravity(self, acceleration: Sequence[float]) -> None:
         """Gravity on all masses: part of the core's sweep over the tree."""
-        self.gravity = self.gravity + np.array(acceleration)
+        self.gravity = self.gravity + array(acceleration)
 
     def damping(self, coefficients: Mapping[str, float]) -> None:
         """Viscous forces on dynamic variables."""
@@ -116,16 +118,16 @@ class Table:
     def in_joint_axes(self, frame: str, vector: Sequence[float]) -> list[float]:
         """A vector in the axes of a frame, in the axes of the joint that carries it."""
         pose = self.tree.frame_at[self.model.frame_index(frame)][1]
-        return [float(x) for x in pose[:3, :3] @ np.array(vector)]
+        return (pose[:3, :3] @ array(vector)).tolist()  # type: ignore[no-any-return]
 
     def spline(self, spline: Spline) -> int:
         """The number of a spline."""
-        ends, c = spline.pieces()
-        area = np.zeros(len(ends))
+        ends, c = spline.exact_pieces()
+        area = [0.0] * len(ends)
         for i in range(1, len(ends) - 1):
             h = ends[i + 1] - ends[i]
-            area[i + 1] = area[i] + sum(c[i, j] * h ** (j + 1) / (j + 1) for j in range(6))
-        self.splines.append({"ends": ends.tolist(), "c": c.ravel().tolist(), "area": area.tolist()})
+            area[i + 1] = area[i] + sum(c[i, j] * (h ** (j + 1) / (j + 1)) for j in range(6))
+        self.splines.append({"ends": ends.tolist(), "c": c.ravel().tolist(), "area": [*map(_plain, area)]})
         return len(self.splines) - 1
 
     # ---- pieces
@@ -151,7 +153,7 @@ class Table:
 
     def _site(self, frame: int, offset: Sequence[float]) -> dict[str, Any]:
         joint, pose = self.tree.frame_at[frame]
-        position = pose[:3, 3] + pose[:3, :3] @ np.array(offset)
+        position = pose[:3, 3] + pose[:3, :3] @ array(offset)
         return {"pose": joint + 1, "p": position.tolist(), "R": pose[:3, :3].T.ravel().tolist()}
 
     def _on_paths(
@@ -184,7 +186,7 @@ class Table:
         self.path_flag += flags
         above = [set(self.tree.path(j)) for j in joints]
         self.anc += [int(joints[i] >= 0 and joints[i] in above[k]) for i in range(n) for k in range(n)]
-        par = [float(x) for x in numbers]
+        par = [_plain(x) for x in numbers]
         return {
             "kind": kind,
             "n": n,
@@ -215,3 +217,7 @@ class Table:
             }
         )
         return len(self.tapes) - 1
+
+
+def _plain(x: float) -> float:
+    return x if isinstance(x, Quantity) else float(x)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .frames import AXES, TURN, Frame
+from .parameter import array, present
 
 if TYPE_CHECKING:
     from .model import Model
@@ -33,15 +34,15 @@ class Tree:
         numbers = model.configuration.numbers
         self._first_velocity = dict(zip(numbers[0].tolist(), numbers[1].tolist(), strict=True))
         self._first_velocity |= {place.q.start: place.v.start for place in model.configuration.places}
-        at: list[tuple[int, Matrix]] = [(-1, np.eye(4))]  # frame -> (raw joint, pose in its frame)
+        at: list[tuple[int, NDArray[Any]]] = [(-1, np.eye(4))]  # frame -> (raw joint, pose in its frame)
         raw: list[dict[str, Any]] = []
-        lumps: list[list[tuple[Frame, Matrix]]] = []
+        lumps: list[list[tuple[Frame, NDArray[Any]]]] = []
         for entry in entries[1:]:
             frame = entry.frame
             assert frame is not None
             joint, pose = at[entry.parent]
             if frame.variable is None:
-                at.append((joint, pose @ frame.local_pose()))
+                at.append((joint, pose @ frame.constant_pose()))
             else:
                 kinds = range(6, 9) if frame.transform == TURN else (AXES.index(frame.transform),)
                 q = model.index(frame.coordinates[0])
@@ -52,7 +53,7 @@ class Tree:
                     joint, pose = len(raw) - 1, np.eye(4)
                 at.append((joint, pose))
             joint, pose = at[-1]
-            if joint >= 0 and (frame.mass or any(frame.inertia)):
+            if joint >= 0 and frame.heavy:
                 lumps[joint].append((frame, pose))
         heavy = [bool(x) for x in lumps]
         for j in range(len(raw) - 1, -1, -1):
@@ -69,7 +70,7 @@ class Tree:
             r = raw[old]
             parent = new[r["parent"]] + 1
             pose = r["pose"]
-            turned = not np.array_equal(pose[:3, :3], np.eye(3))
+            turned = _any(pose[:3, :3] - np.eye(3))
             revolute = 3 <= r["kind"] < 6
             above = self.joints[parent - 1] if parent else None
             rot = i + 1 if revolute or turned or r["kind"] == 6 else (above["rot"] if above else 0)
@@ -86,10 +87,10 @@ class Tree:
                     "phi": 0,
                     "leaf": False,
                     "turned": turned,
-                    "shifted": bool(np.any(pose[:3, 3])),
+                    "shifted": _any(pose[:3, 3]),
                     "R0": pose[:3, :3].T.ravel().tolist(),
                     "p0": pose[:3, 3].tolist(),
-                    "pitch": float(r["pitch"]),
+                    "pitch": r["pitch"],
                 }
             )
             if revolute:
@@ -145,8 +146,8 @@ class Tree:
             while self.joints[top]["parent"] and node[self.joints[top]["parent"] - 1] == n:
                 top = self.joints[top]["parent"] - 1
             above = self.joints[top]["parent"] - 1
-            diagonal = not inertia[0, 1] and not inertia[0, 2] and not inertia[1, 2]
-            body = 0 if not self.lumps[j] else 1 if not inertia.any() else 2 if diagonal else 3
+            diagonal = not _any(inertia[[0, 0, 1], [1, 2, 2]])
+            body = 0 if not self.lumps[j] else 1 if not _any(inertia) else 2 if diagonal else 3
             self.nodes.append(
                 {
                     "parent": node[above] if above >= 0 else -1,
@@ -163,14 +164,16 @@ class Tree:
             if up >= 0:
                 self.nodes[up]["mass"] += self.nodes[n]["mass"]
 
-    def _lump(self, joint: int) -> tuple[float, Matrix, Matrix]:
+    def _lump(self, joint: int) -> tuple[float, NDArray[Any], NDArray[Any]]:
         """Mass, first moment and second moment about the joint origin, in joint axes."""
-        m, c, total = 0.0, np.zeros(3), np.zeros((3, 3))
+        m = 0.0
+        c: NDArray[Any] = np.zeros(3)
+        total: NDArray[Any] = np.zeros((3, 3))
         for frame, pose in self.lumps[joint]:
             rotation = pose[:3, :3]
-            r = pose[:3, 3] + rotation @ np.array(frame.com)
+            r = pose[:3, 3] + rotation @ array(frame.com)
             xx, yy, zz, xy, xz, yz = frame.inertia
-            own = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            own = array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             m += frame.mass
             c = c + frame.mass * r
             total = total + rotation @ own @ rotation.T + frame.mass * ((r @ r) * np.eye(3) - np.outer(r, r))
@@ -195,3 +198,8 @@ class Tree:
                 break
             j = below[0]
         return {"ref0": position.tolist(), "ref_q": variables, "ref_axis": axes}
+
+
+def _any(values: NDArray[Any]) -> bool:
+    """Is one of the numbers not zero, or may it become so?"""
+    return any(map(present, values.ravel())) if values.dtype == object else bool(np.any(values))

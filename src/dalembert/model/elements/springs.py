@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..drawing import Between, Spiral
+from ..parameter import parameters_in
 from .base import PotentialElement, element
 from .fields import Axis, Curve, FrameName, Number, VariableName
 from .pairs import apart, between, coincide, turning
@@ -87,6 +88,8 @@ class TorsionSpring(PotentialElement):
 
     def check(self, model: Model) -> None:
         apart(self, self.frame1, self.frame2)
+        for p in parameters_in(self.axis):
+            self._refuse(f"the direction of its axis cannot be a parameter ('{p.name}'); turn frame1 instead", p.name)
 
     def depends_on(self, model: Model) -> set[str]:
         return between(model, self.frame1, self.frame2) & turning(model)

@@ -1,0 +1,184 @@
+"""Derivatives by parameters against differences of the step itself, on random mechanisms with every element and with loops."""
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from tests import balls
+from tests.parametrize import parametrized
+from tests.random_models import random_model, random_point
+
+
+def differences(f, model, names, h=2e-4):
+    """Differences of sixth order of f(model) by parameters, the last axis."""
+    out = []
+    for name in names:
+        x = float(model.parameters[name])
+        s = h * max(0.1, abs(x))
+        at = {k: f(model.with_parameters({name: x + k * s}, check=False)) for k in (-3, -2, -1, 1, 2, 3)}
+        out.append((45 * (at[1] - at[-1]) - 9 * (at[2] - at[-2]) + (at[3] - at[-3])) / (60 * s))
+    return np.stack(out, axis=-1)
+
+
+def close(got, expected, tolerance=1e-7):
+    assert got.shape == expected.shape
+    scale = max(1.0, np.abs(expected).max(initial=0.0))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * scale)
+
+
+def chosen(model, count, seed):
+    """Some of the parameters, other ones for every seed."""
+    names = list(model.parameters)
+    return [names[i] for i in sorted(np.random.default_rng(seed).permutation(len(names))[:count])]
+
+
+def start(model, seed):
+    """A state vector and inputs, on the constraints; None where no such point is found."""
+    q, v, u = random_point(model, seed)
+    try:
+        q = da.satisfy_constraints(model, q, fixed=model.kinematic) if model.nc else q
+    except (da.ConvergenceError, da.SingularityError):
+        return None
+    vi = da.MidpointVI(model, dt=0.005)
+    v[model.nd :] = 0.0
+    try:
+        state = vi.state(q=q, v=da.consistent_velocity(model, q, v) if model.nc else v)
+    except da.DalembertError:
+        return None
+    return np.concatenate([q, state.p, np.zeros(model.nkv)]), np.concatenate([u, q[model.nqd :]]), state
+
+
+def solved(vi, x, u):
+    steps = vi.over(np.array([0.0, vi.dt]))
+    return steps.solve(x, u, 0)
+
+
+def step_of(model, state, u, order=2, forcing="split", alpha=0.5, dt=0.005):
+    q, p, lam = solved(da.MidpointVI(model, dt=dt, order=order, forcing=forcing, alpha=alpha), *u)
+    return np.concatenate([model.difference(state.q, q)[: model.nd], p, lam])
+
+
+@pytest.mark.parametrize(
+    ("seed", "order", "forcing", "alpha"),
+    [
+        *((seed, 2, "split", 0.5) for seed in (0, 3, 4, 10, 12, 24, 33)),
+        *((seed, 2, "left", 0.4) for seed in (0, 4, 9)),
+        *((seed, 4, "split", 0.5) for seed in (9, 24)),
+        *((seed, 6, "split", 0.5) for seed in (2,)),
+    ],
+)
+def test_step(seed, order, forcing, alpha):
+    model = parametrized(random_model(seed, size=2 + seed % 7), seed)
+    found = start(model, seed)
+    assert found is not None
+    x, u, state = found
+    names = chosen(model, 12, seed)
+    vi = da.MidpointVI(model, dt=0.005, order=order, forcing=forcing, alpha=alpha)
+    got = da.step_by_parameters(vi, state, u, names)
+    expected = differences(lambda m: step_of(m, state, (x, u), order, forcing, alpha), model, names)
+    nd = model.nd
+    close(got["q"], expected[:nd])
+    close(got["p"], expected[nd : 2 * nd])
+    close(got["lam"], expected[2 * nd :])
+
+
+def ball_start(model, seed, dt=0.005, order=2):
+    vi = da.MidpointVI(model, dt=dt, order=order)
+    state = balls.start(vi, seed)
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([state.q, state.p, np.zeros(model.nkv)])
+    return vi, state, x, rng.normal(size=vi.nu)
+
+
+@pytest.mark.parametrize(("seed", "order"), [(0, 2), (1, 2), (2, 4)])
+def test_step_with_balls(seed, order):
+    model = parametrized(balls.mechanism(seed), seed)
+    vi, state, x, u = ball_start(model, seed, order=order)
+    names = chosen(model, 16, seed)
+    got = da.step_by_parameters(vi, state, u, names)
+
+    def f(m):
+        q, p, lam = solved(vi.with_model(m), x, u)
+        return np.concatenate([q, p, lam])
+
+    expected = differences(f, model, names)
+    q = solved(vi, x, u)[0]
+    by_tangent = model.configuration.integrate_jacobian(q)  # d(q retracted by y)/dy
+    close(by_tangent @ got["q"], expected[: model.nq])
+    close(got["p"], expected[model.nq : model.nq + model.nd])
+    close(got["lam"], expected[model.nq + model.nd :])
+
+
+@pytest.mark.parametrize(("seed", "order"), [(2, 2), (24, 4), (8, 2)])
+def test_motion_forward_and_backward(seed, order):
+    """Sensitivities of a motion against differences; the backward pass gives their products with any costates."""
+    model = parametrized(random_model(seed, size=2 + seed % 7), seed)
+    _, u, state = start(model, seed)
+    vi = da.MidpointVI(model, dt=0.005, order=order)
+    U, rho = np.tile(u[: model.nu], (8, 1)), np.tile(u[model.nu :], (8, 1))
+
+    def simulate(m):
+        other = vi.with_model(m)
+        start = other.state(q=state.q, p=state.p, check=False)
+        return other.simulate(start, steps=8, u=U, kinematic=rho, accuracy="ignore")
+
+    motion = simulate(model)
+    names = chosen(model, 8, seed)
+    S = da.motion_by_parameters(vi, motion, names)
+    nd, nv = model.nd, model.nv
+    expected = differences(lambda m: (lambda x: np.hstack([x.q[:, :nd], x.p]))(simulate(m)), model, names)
+    close(S, expected)
+
+    rng = np.random.default_rng(seed)
+    Z, ZL = rng.normal(size=(9, vi.ndx)), rng.normal(size=(8, model.nc))
+    every = list(model.parameters)
+    S = da.motion_by_parameters(vi, motion, every)
+    g = da.gradient_of_motion(vi, motion, Z, every)
+    by_states = np.einsum("kvc,kv->c", S, np.hstack([Z[:, :nd], Z[:, nv : nv + nd]]))
+    np.testing.assert_allclose(g.parameters, by_states, rtol=0, atol=1e-9 * np.abs(by_states).max())
+    # of multipliers too, by differences of one parameter
+    more = da.gradient_of_motion(vi, motion, Z, every, multipliers=ZL)
+    if model.nc:
+        slope = differences(lambda m: np.array((simulate(m).lam * ZL).sum()), model, names[:3])
+        at = [every.index(n) for n in names[:3]]
+        close(more.parameters[at] - g.parameters[at], slope)
+
+
+def test_gradient_by_state_and_inputs():
+    model = parametrized(random_model(24, size=5), 24)
+    _, u, state = start(model, 24)
+    vi = da.MidpointVI(model, dt=0.005)
+    motion = vi.simulate(state, steps=6, u=np.tile(u[: model.nu], (6, 1)), accuracy="ignore")
+    Z = np.random.default_rng(0).normal(size=(7, vi.ndx))
+    g = da.gradient_of_motion(vi, motion, Z)
+    system = da.System(vi, steps=6)
+    X, U = vi.over(motion.t).curve(motion)
+    A, B = system.linearize_trajectory(X, U)
+    z, inputs = Z[-1], []
+    for k in range(5, -1, -1):
+        inputs.append(B[k].T @ z)
+        z = A[k].T @ z + Z[k]
+    np.testing.assert_allclose(g.state, z, rtol=0, atol=1e-9 * np.abs(z).max())
+    np.testing.assert_allclose(g.inputs, inputs[::-1], rtol=0, atol=1e-9 * np.abs(inputs).max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_energies_and_forces(seed):
+    model = parametrized(random_model(seed, size=3 + seed), seed)
+    q, v, u = random_point(model, seed)
+    names = chosen(model, 25, seed)
+    energy = da.energy_by_parameters(model, q, v, names)
+    close(energy["kinetic"], differences(lambda m: np.array(da.kinetic_energy(m, q, v)), model, names))
+    close(energy["potential"], differences(lambda m: np.array(da.potential_energy(m, q)), model, names))
+    close(da.force_by_parameters(model, q, v, u, names), differences(lambda m: da.force(m, q, v, u), model, names))
+
+
+def test_unknown_names_and_models_without():
+    model = da.models.pendulum()
+    vi = da.MidpointVI(model, dt=0.1)
+    with pytest.raises(da.ModelError, match="no parameters"):
+        da.step_by_parameters(vi, vi.state())
+    named = da.name_parameters(model, "bob.mass")
+    vi = da.MidpointVI(named, dt=0.1)
+    with pytest.raises(da.ModelError, match="did you mean"):
+        da.step_by_parameters(vi, vi.state(), parameters=["bob.mas"])
