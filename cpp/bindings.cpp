@@ -66,4 +66,5 @@ NB_MODULE(_core, m) {
   bind_parameters(m, core);
   bind_ekf(m);
   bind_motions(m);
+  bind_mpc(m);
 }

@@ -135,5 +135,6 @@ void bind_steps(nb::class_<Core>& c);
 void bind_rollouts(nb::class_<Core>& c);
 void bind_trajopt(nb::class_<Core>& c);
 void bind_parameters(nb::module_& m, nb::class_<Core>& c);
+void bind_mpc(nb::module_& m);
 
 }  // namespace dalembert

@@ -46,6 +46,9 @@ from .bridges import (
     to_casadi as to_casadi,
 )
 from .control import (
+    MPC as MPC,
+)
+from .control import (
     Feedback as Feedback,
 )
 from .control import (

@@ -228,6 +228,10 @@ class System(OneStepMap):
         """The motion (X, U) of a `Course`: along a tangent curve under feedback, with a share of the curve's gaps left open."""
         return self._steps.roll(course)
 
+    def plan(self, Q: Array, Qf: Array, R: Array, low: Array, high: Array, mu: float) -> Any:
+        """A plan of predictive control in the core (see `MPC`), or None where the map does not run there."""
+        return self._steps.plan(Q, Qf, R, low, high, mu)
+
     def rollouts(self, X0: ArrayLike, U: ArrayLike, *, threads: int | None = None) -> tuple[Array, Array]:
         """Motions (count, N+1, nx) from many states X0 (count, nx) under U (N, nu) or (count, N, nu), and the steps done (count,).
 

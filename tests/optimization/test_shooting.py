@@ -121,6 +121,41 @@ def test_bounds_that_cannot_hold() -> None:
     assert r.status == "iterations" or "'theta' is violated by" in r.reason
 
 
+def test_ipopt_finds_the_same() -> None:
+    """The same discrete problem with its exact derivatives, bounds and limits, by another solver."""
+    pytest.importorskip("casadi")
+    for name in ("crane", "cart-pole_b"):
+        p = suite.problem(name)
+        guess = dict(p.starts(0))["line"]
+        one, two = (optimize(p.system, p.cost, guess, bounds=p.bounds, method=m) for m in ("auto", "ipopt"))
+        assert two.converged, two.reason
+        assert two.cost == pytest.approx(one.cost, rel=1e-6)
+        np.testing.assert_allclose(two.X, one.X, atol=1e-2)
+        strong = np.abs(one.costates[1:]) > 1e-2 * np.abs(one.costates).max()
+        np.testing.assert_allclose(two.costates[1:][strong], one.costates[1:][strong], rtol=0.02)
+    system = da.System(da.MidpointVI(da.Model([da.floating("body", mass=(1.0, 0.1, 0.1, 0.1))]), 0.1), steps=3)
+    with pytest.raises(ValueError, match="flat states"):
+        optimize(
+            system, TrackingCost({}, 1.0, 1.0), (np.tile(system.neutral(), (4, 1)), np.zeros((3, 0))), method="ipopt"
+        )
+
+
+def test_plans_of_dmoc_are_starts_and_results_are_guesses() -> None:
+    pytest.importorskip("casadi")
+    model = problems.pendulum()
+    plan = da.dmoc(model, start={"q": [0.0], "v": [0.0]}, goal={"q": [1.0], "v": [0.0]}, steps=20, time=1.0)
+    system = da.System(da.MidpointVI(model, 0.05), steps=20)
+    cost = TerminalCost([1.0, 0.0], 1e4) + TrackingCost({}, 0.0, 0.05)
+    result = optimize(system, cost, plan)
+    assert result.converged
+    assert result.iterations <= 6  # the plan is the optimum of nearly the same problem
+    again = da.dmoc(
+        model, start={"q": [0.0], "v": [0.0]}, goal={"q": [1.0], "v": [0.0]}, steps=20, time=1.0, guess=result
+    )
+    assert again.success
+    assert again.objective == pytest.approx(plan.objective, rel=1e-6)
+
+
 # ---- starts
 
 

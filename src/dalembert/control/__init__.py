@@ -15,11 +15,13 @@ from .bridge import to_control
 from .feedback import Feedback
 from .lq import LQSolution, solve_lq
 from .lqr import LQR, UnstabilizableError, dlqr, lqr, lqr_infinite
+from .mpc import MPC
 from .reduce import Reduction, reduce_state
 from .weights import weights
 
 __all__ = [
     "LQR",
+    "MPC",
     "Feedback",
     "LQSolution",
     "Mode",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, whole
+from ..arrays import Array, finite, floats, whole
+from ..files import read_npz, replacing
 from ..integrate import OneStep, State, complete
-from ..model.configuration import KINDS
 from ..text import Brief, grid, table
 
 
@@ -38,8 +39,14 @@ def wrapped(system: object, difference: Callable[[Array, Array], Array]) -> Wrap
     model = getattr(system, "model", None)
     if model is None:
         raise ValueError("wrap=True needs a system with a model, whose hinges are known")
-    names = [name for name, kind in model.configuration.joints if kind is KINDS["hinge"]]
-    return Wrapped(difference, tuple(model.velocity_index(name) for name in names))
+    return Wrapped(difference, tuple(model.velocity_index(name) for name in model.configuration.hinges))
+
+
+def _limit(value: ArrayLike, name: str, inputs: int) -> Array:
+    limit = floats(value, name)
+    if limit.shape != (inputs,) or np.isnan(limit).any():
+        raise ValueError(f"{name} must have one number for each of the {inputs} inputs, infinite for no limit")
+    return limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +54,8 @@ class Feedback(Brief):
     """u = U_k - K_k difference(X_k, x) at the step k that contains time t (Structured linearization, eq. 37).
 
     K (N, nu, ndx), X (N+1, nx) or (N, nx), U (N, nu), t (N+1,) times of the reference, P (N+1, ndx, ndx) cost to go or None, `difference` that of the
-    system (default: x - X_k). After the last step the last gain holds. It pickles.
+    system (default: x - X_k). After the last step the last gain holds. `low`, `high` (nu,): what the input saturates at. It
+    pickles, and is saved as .npz.
 
     Call it with (t, state) as `vi.simulate(u=...)` does, or with (t, x) as `system.simulate(x0, law)`, or ask `input(k, x)`.
 
@@ -63,6 +71,8 @@ class Feedback(Brief):
     t: Array
     P: Array | None = None
     difference: Callable[[Array, Array], Array] = field(default=subtract, repr=False)
+    low: Array | None = None
+    high: Array | None = None
 
     def __post_init__(self) -> None:
         U = finite(self.U, "U", (None, None))
@@ -70,6 +80,11 @@ class Feedback(Brief):
         K = finite(self.K, "K", (len(U), U.shape[1], None))
         for name, value in (("U", U), ("X", X), ("K", K)):
             object.__setattr__(self, name, value)
+        for name in ("low", "high"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _limit(getattr(self, name), name, U.shape[1]))
+        if self.low is not None and self.high is not None and not (self.low < self.high).all():
+            raise ValueError("low must be below high for every input")
 
     def _repr_html_(self) -> str:
         facts = {"steps": self.steps, "inputs": self.U.shape[1], "states": self.K.shape[2]}
@@ -122,7 +137,51 @@ class Feedback(Brief):
     def input(self, k: int, x: ArrayLike) -> Array:
         """The input (nu,) at step k in state x (nx,)."""
         k = min(whole(k, "k"), self.steps - 1)
-        return np.asarray(self.U[k] - self.K[k] @ self.difference(self.X[k], finite(x, "x", (self.X.shape[1],))))
+        dx = self.difference(self.X[k], finite(x, "x", (self.X.shape[1],)))
+        u = np.asarray(self.U[k] - self.K[k] @ dx)
+        if self.low is not None:
+            u = np.maximum(u, self.low)
+        return u if self.high is None else np.minimum(u, self.high)
+
+    def saturated(self, low: ArrayLike, high: ArrayLike) -> Feedback:
+        """The same law with inputs between low and high, each (nu,) or a number; infinite for none.
+
+        >>> Feedback.at_point([0.0], [0.0], [[10.0]]).saturated(-1.0, 1.0).input(0, np.array([5.0]))
+        array([-1.])
+        """
+        m = self.U.shape[1]
+        return replace(self, low=np.broadcast_to(floats(low, "low"), m), high=np.broadcast_to(floats(high, "high"), m))
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the law as .npz (no pickle). The difference of states that are not flat, or constrained, is that of the system given to `load`."""
+        nothing = np.zeros(0)
+        angles, inner = (
+            (self.difference.angles, self.difference.difference)
+            if isinstance(self.difference, Wrapped)
+            else ((), self.difference)
+        )
+        with replacing(path) as partial, partial.open("wb") as f:
+            np.savez(
+                f, K=self.K, X=self.X, U=self.U, t=self.t, P=nothing if self.P is None else self.P,
+                low=nothing if self.low is None else self.low, high=nothing if self.high is None else self.high,
+                angles=np.array(angles, dtype=np.int64), flat=np.array(inner is subtract),
+            )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, system: OneStep | None = None) -> Feedback:
+        """Read a law that `save` wrote; `system` is needed where its states are not flat, or constrained."""
+        z = read_npz(path, "a saved Feedback", "K", "X", "U", "t", "P", "low", "high", "angles", "flat")
+        if not bool(z["flat"]) and system is None:
+            raise ValueError(f"{os.fspath(path)}: the states of this law are no plain numbers; give system=")
+        difference: Callable[[Array, Array], Array] = subtract
+        if system is not None and not bool(z["flat"]):
+            difference = complete(system).free_difference
+        if z["angles"].size:
+            difference = Wrapped(difference, tuple(int(i) for i in z["angles"]))
+        P, low, high = (None if z[name].size == 0 else z[name] for name in ("P", "low", "high"))
+        return cls(z["K"], z["X"], z["U"], z["t"], P, difference, low, high)
 
     def __call__(self, t: float, state: State | Array) -> Array:
         """The input (nu,): forces, then the next values of kinematic variables if there are any.

@@ -62,7 +62,7 @@ def dmoc(
 
     `bounds`: {name of a variable or input: (low, high)}, numbers or one per node (N+1,) or step (N,). `path`: m ->
     [(low, expression, high), ...]. `periodic`: True, or names of the variables that return to their value ({name: s}:
-    after a shift s); all momenta return too. `guess`: a Plan or Trajectory (also of another length), or q (n, nq);
+    after a shift s); all momenta return too. `guess`: a Plan, a Trajectory (also of another length), a result of `optimize`, or q (n, nq);
     default a straight line. `solver`: "ipopt" or "fatrop" (faster, not for periodic motions). `method`: "dmoc", or the
     collocations "hamiltonian" and "velocity" to compare with. `alpha`, `forcing`: as in `MidpointVI`. `options`: more
     options of the solver, as {"ipopt.max_iter": 100}.
@@ -590,6 +590,8 @@ def _first_guess(
     middles = (nodes[1:] + nodes[:-1]) / 2
     second, u, lam = np.zeros((N + 1, m.nd)), np.zeros((N, m.nu)), np.zeros((N, m.nc))
     span, warm = problem.span, False
+    if not hasattr(guess, "q"):  # a result of optimize
+        guess = getattr(guess, "trajectory", guess)
     if guess is None:
         a, b = ends[0].q.copy(), ends[1].q.copy()
         for i, shift in shifts.items():

@@ -123,6 +123,11 @@ class MidpointSteps(Steps):
             raise ConvergenceError(f"step {done} has no solution", step=done, time=float(self.t[done]), state=X[done])
         return X, U
 
+    def plan(self, Q: Array, Qf: Array, R: Array, low: Array, high: Array, mu: float) -> Any:
+        """A plan of predictive control in the core (`_core.Plan`): weights Q (ndx, ndx) or (N, ndx, ndx), Qf, R, limits of the inputs (nu,)."""
+        vi = self.one_step
+        return _core.Plan(vi._core, vi.options, self.dt, Q, Qf, R, low, high, mu)
+
     def f_batch(self, X: Array, u: Array, k: int) -> Array:
         """f of many states (n, nx), side by side in the core if there are enough of them."""
         if len(X) < 32:

@@ -403,6 +403,10 @@ class Steps:
             X[k + 1] = end if c.gaps is None else space.retract(end, (c.share - 1.0) * c.gaps[k])
         return X, U
 
+    def plan(self, Q: Array, Qf: Array, R: Array, low: Array, high: Array, mu: float) -> Any:
+        """A plan of predictive control in the core, or None: there is none for this map."""
+        return None
+
     # ---- derivatives of one step, and along a motion
 
     def linearize(self, x: Array, u: Array, k: int) -> tuple[Array, Array]:

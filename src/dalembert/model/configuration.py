@@ -123,6 +123,11 @@ class Configuration:
         self.nq, self.nv = len(self.coordinates), len(self.velocities)
         self.flat = all(kind.chart is None for _, kind in self.joints)  # all coordinates are plain numbers
 
+    @property
+    def hinges(self) -> tuple[str, ...]:
+        """Names of the hinges, whose coordinates are angles."""
+        return tuple(name for name, kind in self.joints if kind is KINDS["hinge"])
+
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """The joints with a chart."""

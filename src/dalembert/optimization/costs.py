@@ -220,6 +220,16 @@ class _Quadratic:
         bend = slopes(lambda d: _times(self._jacobian(self._space.retract(X, d)), g), self._space.ndx, (len(X),))
         return J.swapaxes(1, 2) @ _full(self._Q) @ J + (bend + bend.swapaxes(1, 2)) / 2, None, _full(self._R)
 
+    def quadratic(self) -> tuple[Array, Array, Array, Array, Array]:
+        """(Xd, Ud, Q, Qf, R) for predictive control; Q and R without time axis where they are constant."""
+        Q, R = _full(self._Q), _full(self._R)
+        stages = Q[:-1]
+        same, even = bool((stages == stages[0]).all()), bool((R[0] == R).all())
+        return (
+            self._Xd, self._Ud, np.ascontiguousarray(stages[0] if same else stages), np.ascontiguousarray(Q[-1]),
+            np.ascontiguousarray(R[0] if even else R),
+        )  # fmt: skip
+
     def _jacobian(self, X: Array) -> Array:
         J = self._space.difference_jacobian(self._Xd, X)
         assert J is not None

@@ -55,12 +55,12 @@ def optimize(
 
     system: a System (or ContinuousSystem), or any one-step, over the steps of `start`.
     cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum of them.
-    start: a Trajectory, a pair (X (N+1, nx), U (N, nu)), a result, or the path of a checkpoint to continue. It need not be a motion: a straight
-        line of states to the goal is often the best start.
+    start: a Trajectory, a plan of `dmoc`, a pair (X (N+1, nx), U (N, nu)), a result, or the path of a checkpoint to continue. It need not be a
+        motion: a straight line of states to the goal is often the best start.
     method: "auto" (Newton and Gauss-Newton on curves whose gaps are closed on the way, see `shooting.py`), "projection" (the projection
         operator of the papers, which keeps to motions), its variants "newton" (falls back to "quasi", then to "steepest", when
         indefinite), "quasi" (Gauss-Newton), "steepest", a list of these for the iterations (the last one repeats) or a function of
-        the iteration's index.
+        the iteration's index; "ipopt" (the same problem for IPOPT, to compare with; needs CasADi).
     tolerance: of the scaled KKT error (slope of the Lagrangian, gaps, complementarity); of |Dg.d| for the projection operator.
     max_iterations: limit on the number of steps.
     bounds: {name: (low, high)} on inputs or states, None for no bound. limits: `Limit` values, on any expression. Both by an interior point, with
@@ -116,6 +116,13 @@ def optimize(
 
             result = one(X, U, history=history, checkpoint=checkpoint, callback=callback, show=show)
             return _restarted(over, result, X, U, one, restarts) if restarts else result
+        if method == "ipopt":
+            if not isinstance(over, System) or free is not None or restarts:
+                raise ValueError("method='ipopt' needs a System, and has neither free_start nor restarts")
+            from .ipopt import solve_ipopt
+
+            found = rows_of(over, bounds, limits)
+            return solve_ipopt(over, bound, found, X, U, tolerance=float(tolerance), max_iterations=int(max_iterations))
         if limits or restarts:
             raise ValueError(f"limits and restarts need method='auto', not {method!r}")
         return _projection(
@@ -282,6 +289,8 @@ def _start(system: System | ContinuousSystem, start: Start) -> tuple[Array, Arra
         X, U, history = load_checkpoint(start)
     elif isinstance(start, Optimization):
         X, U = start.X, start.U
+    elif hasattr(start, "trajectory"):  # a plan of dmoc
+        X, U = system.curve(start.trajectory)  # type: ignore[union-attr]
     elif isinstance(start, (tuple, list)):
         if len(start) != 2:
             raise ValueError("start must be a Trajectory, a pair (X, U) or the path of a checkpoint")
