@@ -87,7 +87,7 @@ def test_cart_pole_on_a_cortex_m4f_in_single_precision(tmp_path):
     flash, memory, instructions = measured(vi, options, "m4", tmp_path, "float")
     assert flash <= 16 * 1024
     assert memory <= 4 * 1024
-    assert instructions <= 15_000
+    assert instructions <= 9_000
 
 
 def test_closed_chain_on_a_cortex_m7_in_double_precision(tmp_path):
@@ -95,4 +95,4 @@ def test_closed_chain_on_a_cortex_m7_in_double_precision(tmp_path):
     flash, memory, instructions = measured(vi, options, "m7", tmp_path, "double")
     assert flash <= 96 * 1024
     assert memory <= 24 * 1024
-    assert instructions <= 600_000
+    assert instructions <= 450_000

@@ -78,6 +78,59 @@ def test_random_models_for_a_thousand_steps(seed, tmp_path):
     assert error < bound * (1 + np.abs(X[-1]).max())
 
 
+def planar_model(seed: int) -> da.Model:
+    """A mechanism that moves in a tilted plane, with every element on frames: bodies beside the plane, frames turned in all directions."""
+    rng = np.random.default_rng(seed)
+
+    def link(i: int, *children: da.Frame) -> da.Frame:
+        flip = da.se3(
+            np.diag([1.0, -1.0, -1.0, 1.0]),
+            da.rz(f"a{i}", da.tx(0.2, mass=0.4), da.rx(np.pi / 2, da.ry(f"b{i}", da.rx(-np.pi / 2, *children)))),
+        )
+        body = da.tx(0.5, name=f"c{i}", mass=1.0, inertia=rng.uniform(0.1, 1, 3), com=rng.uniform(-0.3, 0.3, 3))
+        return da.tx(0.3, da.tx(f"s{i}", body, da.rx(1.0, name=f"f{i}"), flip), name=f"r{i}")
+
+    tip = da.tx(0.4, name="tip", mass=0.5, inertia=(0.1, 0.2, 0.3))
+    tilt = da.rx(0.4, link(0, link(1, tip)), da.ty(2.0, name="hook"))
+    return da.Model(
+        [tilt],
+        [
+            da.Gravity((1.0, -9.0, -3.0)),
+            da.Gravity((0.5, 0.3, 1.0), masses=("c1",)),
+            da.LinearSpring("hook", "tip", 3.0, 0.5),
+            da.LinearDamper("hook", "r1", 0.7),
+            da.PointGravity("hook", "f1", 0.4),
+            da.Damping(0.1),
+            da.Wrench("f0", ("u_a", 0.3, 0.2), (0.1, "u_b", 0.4), "body"),
+            da.Wrench("f1", ("u_c", 0.3, "u_a"), (0.1, 0.2, "u_b"), "mixed"),
+            da.Wrench("tip", (0.2, "u_c", 0.1), (0.1, "u_b", 0.4), "world"),
+            da.PointOnPlane("hook", (1.0, 2.0, 0.5), "tip"),
+        ],
+        name="planar",
+    )
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_mechanism_in_a_plane_is_folded(fold, tmp_path):
+    vi = da.MidpointVI(planar_model(0), 0.01)
+    x = some_state(vi, 0)
+    assert x is not None
+    c = Compiled(vi, tmp_path, start=x, vectors=1, fold=fold)
+    assert ("GRAVITY_X" in (tmp_path / "planar.c").read_text()) == fold
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        w = some_inputs(vi, x, rng)
+        new, A, B = vi.advance(x, w)
+        c.start(x)
+        assert c.step(w) == 0
+        assert np.abs(c.x - new).max() < 1e-12 * (1 + np.abs(x).max())
+        status, a, b = c.linearize()
+        assert status == 0
+        assert np.abs(a - A).max() < 1e-12 * (1 + np.abs(A).max())
+        assert np.abs(b - B).max() < 1e-12 * (1 + np.abs(B).max())
+        x = new
+
+
 def test_what_cannot_be_written_is_an_error_that_names_it(tmp_path):
     ball = da.Model([da.ball("hip", da.tz(-1.0, mass=1.0))])
     with pytest.raises(ExportError, match="hip"):

@@ -15,6 +15,7 @@ from ..model.compile import compile_model
 from ..model.elements import Element
 from ..model.table import Row, Table
 from ..model.tree import Tree
+from .plane import Plane, find_plane, wrench_map
 from .tapes import tape_functions
 
 Facts = dict[str, Any]
@@ -100,7 +101,7 @@ def _table(kind: str, name: str, sizes: str, inside: list[str], note: str) -> st
     return (f"/* {note} */\n" if note else "") + f"{head}{body};\n"
 
 
-def model_tables(model: Model, write: Writer) -> tuple[str, Facts]:
+def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, Facts]:
     """The tables of a model as C text, and the facts that the templates ask for."""
     if not model.configuration.flat:
         name = model.configuration.places[0].name
@@ -118,12 +119,13 @@ def model_tables(model: Model, write: Writer) -> tuple[str, Facts]:
             rows[e.FAMILY].append((e, row))
     if tree.nm == 0:
         raise ExportError("the model has no mass that moves", culprit=model.name)
-    text, facts = _joint_tables(model, plain, write)
-    more, found = _element_tables(model, plain, table, rows, write)
+    plane = find_plane(plain, table, [row for found in rows.values() for _, row in found]) if fold else None
+    text, facts = _joint_tables(model, plain, plane, table, write)
+    more, found = _element_tables(model, plain, plane, table, rows, write)
     return text + more, facts | found
 
 
-def _joint_tables(model: Model, plain: Facts, write: Writer) -> tuple[str, Facts]:
+def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table, write: Writer) -> tuple[str, Facts]:
     joints, nodes = plain["joints"], plain["nodes"]
     turned = [j for j in joints if j["turned"]]
     pitch = any(j["pitch"] for j in joints)
@@ -132,14 +134,30 @@ def _joint_tables(model: Model, plain: Facts, write: Writer) -> tuple[str, Facts
     parts = [
         f"/* joints, each after its parent: {_wrapped(comment)} */\n",
         write.integers("joint_parent", [j["parent"] for j in joints], "pose of the parent: 0 the world, j + 1 joint j"),
-        write.integers("joint_axis", [j["kind"] % 3 for j in joints], "0 x, 1 y, 2 z"),
         write.integers("joint_turns", [int(j["kind"] >= 3) for j in joints], "1 hinge, 0 slider"),
         write.integers("joint_q", [j["q"] for j in joints]),
         write.integers("joint_v", [j["v"] for j in joints]),
         write.integers("joint_node", [j["node"] for j in joints[: plain["nm"]]], "composite body that it carries"),
-        write.reals("joint_offset", [j["p0"] for j in joints], "from the parent to the joint, in the parent's axes"),
     ]
-    if turned:
+    if plane is not None:
+        signs = [float(np.sign(plane.axis(j) @ plane.normal)) if j["kind"] >= 3 else 0.0 for j in joints]
+        slides = [plane.across @ plane.axis(j) if j["kind"] < 3 else np.zeros(2) for j in joints]
+        parts += [
+            "/* the mechanism moves in a plane: vectors are in its axes, as at q = 0 */\n",
+            write.reals(
+                "joint_offset", [plane.flat(j["parent"], j["p0"]) for j in joints], "from the parent to the joint"
+            ),
+            write.reals("joint_sign", signs, "of hinges: which way round"),
+            write.reals("joint_slide", slides, "of sliders: where to"),
+        ]
+    else:
+        parts += [
+            write.integers("joint_axis", [j["kind"] % 3 for j in joints], "0 x, 1 y, 2 z"),
+            write.reals(
+                "joint_offset", [j["p0"] for j in joints], "from the parent to the joint, in the parent's axes"
+            ),
+        ]
+    if turned and plane is None:
         order = {id(j): i + 1 for i, j in enumerate(turned)}
         parts += [
             write.integers("joint_turned", [order.get(id(j), 0) for j in joints], "row of joint_rotation, from 1"),
@@ -150,25 +168,36 @@ def _joint_tables(model: Model, plain: Facts, write: Writer) -> tuple[str, Facts
     hinges = [j["q"] for j in joints if j["kind"] >= 3 and j["v"] < model.nd]
     if hinges:
         parts.append(write.integers("hinge_q", hinges))
+    spread = "second moment about the normal" if plane else "second moments\n   xx, yy, zz, xy, xz, yz"
     parts += [
-        "/* bodies, about the origin of their joint and along its axes: mass, mass times centre, second moments\n"
-        "   xx, yy, zz, xy, xz, yz; node_mass is that of the body and all that it carries */\n",
+        f"/* bodies, about the origin of their joint{'' if plane else ' and along its axes'}: mass, mass times centre, {spread};\n"
+        "   node_mass is that of the body and all that it carries */\n",
         write.integers("body_pose", [n["joint"] for n in nodes]),
         write.reals("body_mass", [n["m"] for n in nodes]),
-        write.reals("body_moment", [n["c"] for n in nodes]),
-        write.reals("body_inertia", [n["I"] for n in nodes]),
         write.integers("node_parent", [n["parent"] for n in nodes]),
         write.reals("node_mass", [n["mass"] for n in nodes]),
-        write.reals("world_rotation", plain["Rg"], "turns gravity to the z axis"),
-        f"#define GRAVITY R({write.number(plain['gz'])})\n",
-        write.reals("reference_start", plain["ref0"]),
     ]
-    slides = plain["ref_q"]
-    if slides:
+    slides, axes = plain["ref_q"], np.reshape(plain["ref_axis"], (-1, 3))
+    start = np.array(plain["ref0"])
+    if plane is not None:
+        gravity = plane.across @ table.gravity
         parts += [
-            write.integers("reference_q", slides),
-            write.reals("reference_axis", np.reshape(plain["ref_axis"], (-1, 3))),
+            write.reals("body_moment", [plane.flat(n["joint"], n["c"]) for n in nodes]),
+            write.reals("body_inertia", [[_about(plane, n)] for n in nodes]),
+            write.reals("world_rotation", [1.0, 0.0], "cosine and sine"),
+            f"#define GRAVITY_X R({write.number(gravity[0])})\n#define GRAVITY_Y R({write.number(gravity[1])})\n",
         ]
+        start, axes = plane.across @ start, axes @ plane.across.T
+    else:
+        parts += [
+            write.reals("body_moment", [n["c"] for n in nodes]),
+            write.reals("body_inertia", [n["I"] for n in nodes]),
+            write.reals("world_rotation", plain["Rg"], "turns gravity to the z axis"),
+            f"#define GRAVITY R({write.number(plain['gz'])})\n",
+        ]
+    parts.append(write.reals("reference_start", start))
+    if slides:
+        parts += [write.integers("reference_q", slides), write.reals("reference_axis", axes)]
     path, offset = plain["epath"], plain["epath_off"]
     full = all(list(path[offset[k] : offset[k + 1]]) == list(range(k)) for k in range(model.nd))
     if full:
@@ -189,16 +218,29 @@ def _joint_tables(model: Model, plain: Facts, write: Writer) -> tuple[str, Facts
         "nj": len(joints),
         "nm": plain["nm"],
         "nn": len(nodes),
+        "planar": plane is not None,
+        "rotation_size": 2 if plane else 9,
+        "rotation_words": "cosine and sine" if plane else "by columns",
+        "dp": 2 if plane else 3,
+        "da": 1 if plane else 3,
+        "dm": 3 if plane else 6,
+        "di": 1 if plane else 6,
     }
     return "".join(parts), facts
 
 
 def _element_tables(
-    model: Model, plain: Facts, table: Table, rows: dict[str, list[tuple[Element, Row]]], write: Writer
+    model: Model,
+    plain: Facts,
+    plane: Plane | None,
+    table: Table,
+    rows: dict[str, list[tuple[Element, Row]]],
+    write: Writer,
 ) -> tuple[str, Facts]:
     numbers: list[float] = []
     inputs: list[int] = []
     columns: list[int] = []
+    maps: list[float] = []
     kinds: list[str] = []
     lists: list[str] = []
     out = argument = 1
@@ -209,10 +251,11 @@ def _element_tables(
             word = KNOWN[family][kind]
             kinds += [] if word in kinds else [word]
             start, count, first, at = len(numbers), row["nin"], len(inputs), len(columns)
-            numbers += _numbers(row, table)
+            numbers += _numbers(row, table, plane)
             axes = 0
             if kind == "Wrench":
                 axes = int(row["par"][6])
+                maps += [] if plane is None else wrench_map(plane, table, row).ravel().tolist()
                 driven = [i for i in row["input"] if i >= 0]
                 columns += [driven.index(i) if i >= 0 else -1 for i in row["input"]]
                 inputs += driven
@@ -263,13 +306,16 @@ def _element_tables(
             write.integers("site_pose", [s["pose"] for s in table.sites], "points on joints"),
         ]
         if sites:
-            parts.append(write.reals("site_offset", [s["p"] for s in table.sites]))
-        if turned_sites:
+            places = [s["p"] if plane is None else plane.flat(s["pose"], s["p"]) for s in table.sites]
+            parts.append(write.reals("site_offset", places))
+        if turned_sites and plane is None:
             parts.append(write.reals("site_rotation", np.ravel([s["R"] for s in table.sites]), "by columns"))
     if "wrench" in words:
         parts.append(
             write.integers("wrench_column", columns, "of force x, y, z, torque x, y, z: which input, -1 a number")
         )
+    if maps:
+        parts.append(write.reals("wrench_map", maps, "3 x 6 each: moment and force in the plane of force, torque"))
     if seen:
         parts.append(write.integers("seen_joint", seen, "joints that constraints see"))
     if table.splines:
@@ -318,9 +364,19 @@ def _element_tables(
 ENUM = {"torsion": "TORSION_SPRING"}
 
 
-def _numbers(row: Row, table: Table) -> list[float]:
+def _about(plane: Plane, node: dict[str, Any]) -> float:
+    """Second moment of a body about the normal of the plane."""
+    xx, yy, zz, xy, xz, yz = node["I"]
+    axis = plane.rotation[node["joint"]].T @ plane.normal
+    return float(axis @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axis)
+
+
+def _numbers(row: Row, table: Table, plane: Plane | None) -> list[float]:
     """What the C kernel of a kind reads as its numbers."""
     par, n = row["par"], row["n"]
+    if plane is not None and row["kind"] in ("SiteField", "Direction"):
+        pose = table.sites[row["site_c"]]["pose"] if row["kind"] == "Direction" else 0
+        return [float(x) for x in plane.flat(pose, par[:3])]
     if row["kind"] == "LinearRelation":
         start = int(par[1])
         return [par[0], *table.relation[start : start + n]]

@@ -60,6 +60,7 @@ def export_c(
     every: int = 1,
     real: str = "double",
     linearize: bool = True,
+    fold: bool = True,
     max_iterations: int = 12,
     start: State | ArrayLike | None = None,
     vectors: int = 20,
@@ -69,8 +70,8 @@ def export_c(
     `system` is a `MidpointVI` (or a `System` of one): model, length of the step, alpha and forcing are its own. `to` is a folder, made if it is
     not there. `name` begins the names of all functions (the model's by default). `real` is "double" or "float". Without `linearize` only the
     step is written. `ekf` (of the same system, with linear sensors) and `gains` (from `lqr`, or `Feedback.at_point`) go along, the gains with
-    `limits` {input: (least, most)}; of gains along a motion every `every`-th is kept, and interpolated between. `max_iterations` bounds Newton's
-    method; a step that needs more returns a status.
+    `limits` {input: (least, most)}; of gains along a motion every `every`-th is kept, and interpolated between. `fold`: a mechanism
+    that moves in a plane is written with vectors of the plane. `max_iterations` bounds Newton's method; a step that needs more returns a status.
     Beside the code stand an example `main.c`, a `CMakeLists.txt` and `vectors` steps of the library from `start` (a State, or x (nx,); by
     default the reference of the gains or the neutral configuration), which the example compares with its own.
 
@@ -89,7 +90,7 @@ def export_c(
         raise ValueError(f"max_iterations must be a whole number from 1 to 1000, not {max_iterations!r}")
     label = identifier(vi.model.name if name is None else name)
     write = Writer(real)
-    facts = _facts(vi, label, write, bool(linearize or ekf), max_iterations)
+    facts = _facts(vi, label, write, bool(linearize or ekf), fold, max_iterations)
     sensors, filtering = filter_tables(ekf, vi, write)
     regulator, regulating = gain_tables(gains, limits, every, vi, write)
     facts |= filtering | regulating | {"design": sensors + regulator}
@@ -136,9 +137,9 @@ def identifier(text: str) -> str:
     return name if name[0].isalpha() else f"m_{name}"
 
 
-def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, max_iterations: int) -> Facts:
+def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: bool, max_iterations: int) -> Facts:
     model, real = vi.model, write.real
-    tables, facts = model_tables(model, write)
+    tables, facts = model_tables(model, write, fold)
     nu, nk, nc = model.nu, model.nkv, model.nc
     minus, plus = FORCING[vi.forcing]
     precision = _PRECISION[real]

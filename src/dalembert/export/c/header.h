@@ -47,9 +47,9 @@ enum {
 
 @index_enums@
 typedef struct {
-  @n@_real rotation[9]; /* by columns */
-  @n@_real position[3];
-  @n@_real axis[3];
+  @n@_real rotation[@rotation_size@]; /* @rotation_words@ */
+  @n@_real position[@dp@];
+  @n@_real axis[@dp@];
 } @n@_pose;
 
 typedef struct {
@@ -82,7 +82,8 @@ typedef struct {
 
   /* work: of no interest outside */
   @n@_real dt, floor;
-  @n@_real q0[@N@_NQ], y[@N@_NQ], q_mid[@N@_NQ], v[@N@_NV], guess[@N@_ND];
+  @n@_real q0[@N@_NQ], y[@N@_NQ], q_mid[@N@_NQ], v[@N@_NV], guess[@N@_ND], before[@N@_ND];
+  int steps;
   @n@_real lq[@N@_NV], lv[@N@_NV], r[@N@_ND], dy[@N@_ND];
 //@ if parts
   @n@_real q_start[@N@_NQ], p_start[@N@_ND];
@@ -106,9 +107,9 @@ typedef struct {
 //@ if seen
   @n@_pose end[@N@_NJ + 1];
 //@ end
-  @n@_real velocity[@N@_NM + 1][6], twist[@N@_NM][6], drift[@N@_NM][6];
-  @n@_real left1[@N@_NM][6], left2[@N@_NM][6];
-  @n@_real momentum[@N@_NN][6], inertia[@N@_NN][6], moment[@N@_NN][3];
+  @n@_real velocity[@N@_NM + 1][@dm@], twist[@N@_NM][@dm@], drift[@N@_NM][@dm@];
+  @n@_real left1[@N@_NM][@dm@], left2[@N@_NM][@dm@];
+  @n@_real momentum[@N@_NN][@dm@], inertia[@N@_NN][@di@], moment[@N@_NN][@dp@];
   @n@_real e12[@N@_NV * @N@_NV];
 //@ if linearize
   @n@_real e11[@N@_NV * @N@_NV], e21[@N@_NV * @N@_NV], e22[@N@_NV * @N@_NV];
@@ -126,18 +127,18 @@ typedef struct {
   @n@_real argument[@argument_size@];
 //@ end
 //@ if sites
-  @n@_real gap[3], gap_by[@max_local@][3], turn[@max_local@][3];
+  @n@_real gap[@dp@], gap_by[@max_local@][@dp@], turn[@max_local@][@da@];
 //@ end
 //@ if direction
-  @n@_real axis_by[@max_local@][3];
+  @n@_real axis_by[@max_local@][@dp@];
 //@ end
 //@ if wrench
-  @n@_real local_twist[@max_local@][6];
+  @n@_real local_twist[@max_local@][@dm@];
 //@ end
 //@ if nc
   @n@_real h[@N@_NC], dlam[@N@_NC], schur_x[@N@_NC], c0[@N@_NC * @N@_NV], c1[@N@_NC * @N@_NV];
   @n@_real x[@N@_NV * @N@_NC], schur[@N@_NC * @N@_NC];
-  int row[@N@_NC], column[@N@_NC], rank;
+  int row[@N@_NC], column[@N@_NC], rank, carried;
 //@ end
 //@ if along
   @n@_real own[@N@_ND], gauge[@N@_NC];

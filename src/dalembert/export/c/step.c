@@ -48,9 +48,56 @@ enum {
 /* ---- the model ------------------------------------------------------------------------------------------------- */
 
 @tables@
+//@ if planar
+/* ---- vectors in the plane, motions and forces of three numbers (about its normal; in it) --------------------------- */
+
+enum { DP = 2, DA = 1, DM = 3 }; /* numbers of a point, of an axis, of a motion */
+
+static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1]; }
+
+/* rotation (cosine, sine) times vector */
+static void rotate(const real *rotation, const real *v, real *out) {
+  out[0] = rotation[0] * v[0] - rotation[1] * v[1];
+  out[1] = rotation[1] * v[0] + rotation[0] * v[1];
+}
+
+/* axis x vector */
+static void turn(const real *axis, const real *v, real *out) {
+  out[0] = -axis[0] * v[1];
+  out[1] = axis[0] * v[0];
+}
+
+static real motion_dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+/* A x B of two motions */
+static void motion_cross(const real *a, const real *b, real *out) {
+  out[0] = 0;
+  out[1] = b[0] * a[2] - a[0] * b[2];
+  out[2] = a[0] * b[1] - b[0] * a[1];
+}
+
+/* out += A x* f of a motion and a force */
+static void add_force_cross(const real *a, const real *f, real *out) {
+  out[0] += a[1] * f[2] - a[2] * f[1];
+  out[1] -= a[0] * f[2];
+  out[2] += a[0] * f[1];
+}
+
+/* I A of an inertia (mass, first moment c, second moment) and a motion */
+static void inertia_times(real mass, const real *c, const real *i, const real *a, real *out) {
+  out[0] = i[0] * a[0] + c[0] * a[2] - c[1] * a[1];
+  out[1] = mass * a[1] - a[0] * c[1];
+  out[2] = mass * a[2] + a[0] * c[0];
+}
+
+/* V_qq = (w_a x g).F_d of uniform gravity [5] */
+static real fall_between(const real *twist, const real *f) { return twist[0] * (GRAVITY_X * f[2] - GRAVITY_Y * f[1]); }
+//@ else
 /* ---- vectors of three numbers, motions and forces of six --------------------------------------------------------- */
 
-static real dot3(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+enum { DP = 3, DA = 3, DM = 6 }; /* numbers of a point, of an axis, of a motion */
+
+static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
 static void cross3(const real *a, const real *b, real *out) {
   out[0] = a[1] * b[2] - a[2] * b[1];
@@ -71,7 +118,10 @@ static void rotate(const real *rotation, const real *v, real *out) {
   for (i = 0; i < 3; ++i) out[i] = rotation[i] * v[0] + rotation[3 + i] * v[1] + rotation[6 + i] * v[2];
 }
 
-static real dot6(const real *a, const real *b) { return dot3(a, b) + dot3(a + 3, b + 3); }
+/* axis x vector */
+static void turn(const real *axis, const real *v, real *out) { cross3(axis, v, out); }
+
+static real motion_dot(const real *a, const real *b) { return dot(a, b) + dot(a + 3, b + 3); }
 
 /* A x B of two motions */
 static void motion_cross(const real *a, const real *b, real *out) {
@@ -99,28 +149,67 @@ static void inertia_times(real mass, const real *c, const real *i, const real *a
   add_cross3(a, c, out + 3);
 }
 
+/* V_qq = (w_a x g).F_d of uniform gravity [5] */
+static real fall_between(const real *twist, const real *f) { return GRAVITY * (twist[1] * f[3] - twist[0] * f[4]); }
+//@ end
+
 static real larger(real a, real b) { return b <= a ? a : b; } /* NaN stays */
 
 /* ---- kinematics [2] ---------------------------------------------------------------------------------------------- */
 
 /* the world about the reference point, which follows the base at q_k and is constant during a step [15.1] */
 static void place_world(const real *q, pose *world) {
-  real reference[3];
+  real reference[DP];
   int i;
-  for (i = 0; i < 3; ++i) reference[i] = reference_start[i];
+  for (i = 0; i < DP; ++i) reference[i] = reference_start[i];
 //@ if reference_slides
   for (i = 0; i < @reference_slides@; ++i) {
     int k;
-    for (k = 0; k < 3; ++k) reference[k] += reference_axis[i][k] * q[reference_q[i]];
+    for (k = 0; k < DP; ++k) reference[k] += reference_axis[i][k] * q[reference_q[i]];
   }
 //@ else
   (void)q;
 //@ end
-  for (i = 0; i < 9; ++i) world->rotation[i] = world_rotation[i];
+  for (i = 0; i < @rotation_size@; ++i) world->rotation[i] = world_rotation[i];
   rotate(world->rotation, reference, world->position);
-  for (i = 0; i < 3; ++i) world->position[i] = -world->position[i];
+  for (i = 0; i < DP; ++i) world->position[i] = -world->position[i];
 }
 
+//@ if planar
+static void place_joint(int j, const real *q, pose *poses) {
+  const pose *up = &poses[joint_parent[j]];
+  pose *here = &poses[j + 1];
+  const real x = q[joint_q[j]];
+  int i;
+  rotate(up->rotation, joint_offset[j], here->position);
+  for (i = 0; i < 2; ++i) here->position[i] += up->position[i];
+  if (joint_turns[j]) {
+    const real sine = joint_sign[j] * SIN(x), cosine = COS(x);
+    here->rotation[0] = up->rotation[0] * cosine - up->rotation[1] * sine;
+    here->rotation[1] = up->rotation[1] * cosine + up->rotation[0] * sine;
+    here->axis[0] = joint_sign[j];
+  } else {
+    rotate(up->rotation, joint_slide[j], here->axis);
+    for (i = 0; i < 2; ++i) {
+      here->rotation[i] = up->rotation[i];
+      here->position[i] += x * here->axis[i];
+    }
+  }
+}
+
+/* twist of a joint per unit of velocity: (a; p x a) of a hinge, (0; a) of a slider */
+static void joint_twist(int j, const pose *here, real *twist) {
+  if (joint_turns[j]) {
+    twist[0] = here->axis[0];
+    twist[1] = here->position[1] * here->axis[0];
+    twist[2] = -here->position[0] * here->axis[0];
+  } else {
+    twist[0] = 0;
+    twist[1] = here->axis[0];
+    twist[2] = here->axis[1];
+  }
+}
+//@ else
 static void place_joint(int j, const real *q, pose *poses) {
   const pose *up = &poses[joint_parent[j]];
   pose *here = &poses[j + 1];
@@ -170,31 +259,43 @@ static void joint_twist(int j, const pose *here, real *twist) {
     }
   }
 }
+//@ end
 
 /* ---- derivatives of L = T - V (uniform gravity) [3, 5] ------------------------------------------------------------- */
 
 /* L_q and L_v at the midpoint. Reads mid, v; writes twist S, drift B, velocity V, momentum H, moment c, Lq, Lv. */
 static void gradient(mech *m) {
   int j, n, i;
-  for (i = 0; i < 6; ++i) m->velocity[0][i] = 0;
+  for (i = 0; i < DM; ++i) m->velocity[0][i] = 0;
   for (i = 0; i < NV; ++i) m->lq[i] = m->lv[i] = 0;
   /* outward: V_j = V_up + S_j v_j,  B_j = V_up x S_j */
   for (j = 0; j < NM; ++j) {
     const real *up = m->velocity[joint_parent[j]];
     joint_twist(j, &m->mid[j + 1], m->twist[j]);
     motion_cross(up, m->twist[j], m->drift[j]);
-    for (i = 0; i < 6; ++i) m->velocity[j + 1][i] = up[i] + m->twist[j][i] * m->v[joint_v[j]];
+    for (i = 0; i < DM; ++i) m->velocity[j + 1][i] = up[i] + m->twist[j][i] * m->v[joint_v[j]];
   }
   /* momentum of every body about the reference point, and its first moment */
   for (n = 0; n < NN; ++n) {
     const pose *here = &m->mid[body_pose[n]];
     const real *w = m->velocity[body_pose[n]];
     const real mass = body_mass[n];
+//@ if planar
+    const real *p = here->position;
+    real *momentum = m->momentum[n], arm[2], speed[2];
+    rotate(here->rotation, body_moment[n], arm);
+    speed[0] = w[1] - w[0] * p[1];
+    speed[1] = w[2] + w[0] * p[0];
+    momentum[1] = mass * speed[0] - w[0] * arm[1];
+    momentum[2] = mass * speed[1] + w[0] * arm[0];
+    momentum[0] = body_inertia[n][0] * w[0] + arm[0] * speed[1] - arm[1] * speed[0] + p[0] * momentum[2] - p[1] * momentum[1];
+    for (i = 0; i < 2; ++i) m->moment[n][i] = arm[i] + mass * p[i];
+//@ else
     real *momentum = m->momentum[n], arm[3], speed[3], inner[3], spin[3];
     rotate(here->rotation, body_moment[n], arm);
     cross3(w, here->position, speed);
     for (i = 0; i < 3; ++i) speed[i] += w[3 + i];
-    for (i = 0; i < 3; ++i) inner[i] = dot3(&here->rotation[3 * i], w);
+    for (i = 0; i < 3; ++i) inner[i] = dot(&here->rotation[3 * i], w);
     spin[0] = body_inertia[n][0] * inner[0] + body_inertia[n][3] * inner[1] + body_inertia[n][4] * inner[2];
     spin[1] = body_inertia[n][3] * inner[0] + body_inertia[n][1] * inner[1] + body_inertia[n][5] * inner[2];
     spin[2] = body_inertia[n][4] * inner[0] + body_inertia[n][5] * inner[1] + body_inertia[n][2] * inner[2];
@@ -204,23 +305,43 @@ static void gradient(mech *m) {
     add_cross3(arm, speed, momentum);
     add_cross3(here->position, momentum + 3, momentum);
     for (i = 0; i < 3; ++i) m->moment[n][i] = arm[i] + mass * here->position[i];
+//@ end
   }
   /* inward: sums over what a joint carries */
   for (n = NN - 1; n > 0; --n) {
     if (node_parent[n] >= 0) {
-      for (i = 0; i < 6; ++i) m->momentum[node_parent[n]][i] += m->momentum[n][i];
-      for (i = 0; i < 3; ++i) m->moment[node_parent[n]][i] += m->moment[n][i];
+      for (i = 0; i < DM; ++i) m->momentum[node_parent[n]][i] += m->momentum[n][i];
+      for (i = 0; i < DP; ++i) m->moment[node_parent[n]][i] += m->moment[n][i];
     }
   }
-  /* T_v = S.H,  T_q = B.H,  -V_q = g (m v_z + w_x c_y - w_y c_x) */
+  /* T_v = S.H,  T_q = B.H,  -V_q = g.(m v + w x c) */
   for (j = 0; j < NM; ++j) {
     const real *s = m->twist[j], *c = m->moment[joint_node[j]];
-    m->lv[joint_v[j]] = dot6(s, m->momentum[joint_node[j]]);
-    m->lq[joint_v[j]] = dot6(m->drift[j], m->momentum[joint_node[j]]) +
-                        GRAVITY * (node_mass[joint_node[j]] * s[5] + s[0] * c[1] - s[1] * c[0]);
+    const real mass = node_mass[joint_node[j]];
+//@ if planar
+    const real pull = GRAVITY_X * (mass * s[1] - s[0] * c[1]) + GRAVITY_Y * (mass * s[2] + s[0] * c[0]);
+//@ else
+    const real pull = GRAVITY * (mass * s[5] + s[0] * c[1] - s[1] * c[0]);
+//@ end
+    m->lv[joint_v[j]] = motion_dot(s, m->momentum[joint_node[j]]);
+    m->lq[joint_v[j]] = motion_dot(m->drift[j], m->momentum[joint_node[j]]) + pull;
   }
 }
 
+//@ if planar
+/* second moments of the composite bodies about the reference point */
+static void composites(mech *m) {
+  int n;
+  for (n = 0; n < NN; ++n) {
+    const pose *here = &m->mid[body_pose[n]];
+    real arm[2];
+    rotate(here->rotation, body_moment[n], arm);
+    m->inertia[n][0] = body_inertia[n][0] + body_mass[n] * dot(here->position, here->position) + R(2.0) * dot(here->position, arm);
+  }
+  for (n = NN - 1; n > 0; --n)
+    if (node_parent[n] >= 0) m->inertia[node_parent[n]][0] += m->inertia[n][0];
+}
+//@ else
 /* second moments of the composite bodies about the reference point */
 static void composites(mech *m) {
   int n, i;
@@ -246,7 +367,7 @@ static void composites(mech *m) {
     }
     /* from the joint's origin to the reference point */
     for (i = 0; i < 3; ++i) half[i] = R(0.5) * mass * p[i] + arm[i];
-    trace = R(2.0) * dot3(p, half);
+    trace = R(2.0) * dot(p, half);
     out[0] += trace - R(2.0) * p[0] * half[0];
     out[1] += trace - R(2.0) * p[1] * half[1];
     out[2] += trace - R(2.0) * p[2] * half[2];
@@ -258,6 +379,7 @@ static void composites(mech *m) {
     if (node_parent[n] >= 0)
       for (i = 0; i < 6; ++i) m->inertia[node_parent[n]][i] += m->inertia[n][i];
 }
+//@ end
 
 /* dt times the second derivatives of Ld, from generators [6]: for a above d (or a = d)
  *   E_ij[a,d] = (a_i B_a + b_i S_a).(a_j G_d + b_j F_d) - a_i a_j V_qq[a,d],   F = I S,  G = I B + S x* H
@@ -274,9 +396,9 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
   }
   for (d = 0; d < NM; ++d) {
     const int n = joint_node[d], vd = joint_v[d];
-    real f[6], g[6], right1[6], right2[6];
+    real f[DM], g[DM], right1[DM], right2[DM];
     int a;
-    for (i = 0; i < 6; ++i) {
+    for (i = 0; i < DM; ++i) {
       m->left1[d][i] = a1 * m->drift[d][i] - m->twist[d][i];
       m->left2[d][i] = a2 * m->drift[d][i] + m->twist[d][i];
     }
@@ -284,20 +406,20 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
     inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
     inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
     add_force_cross(m->twist[d], m->momentum[n], g);
-    for (i = 0; i < 6; ++i) {
+    for (i = 0; i < DM; ++i) {
       right1[i] = a1 * g[i] - f[i];
       right2[i] = a2 * g[i] + f[i];
     }
     for (a = d; a >= 0; a = joint_parent[a] - 1) {
       const int va = joint_v[a];
-      const real fall = GRAVITY * (m->twist[a][1] * f[3] - m->twist[a][0] * f[4]);
-      m->e12[va * NV + vd] = dot6(m->left1[a], right2) - a1 * a2 * fall;
-      if (a != d) m->e12[vd * NV + va] = dot6(m->left2[a], right1) - a1 * a2 * fall;
+      const real fall = fall_between(m->twist[a], f);
+      m->e12[va * NV + vd] = motion_dot(m->left1[a], right2) - a1 * a2 * fall;
+      if (a != d) m->e12[vd * NV + va] = motion_dot(m->left2[a], right1) - a1 * a2 * fall;
 //@ if linearize
       if (all) {
-        m->e11[va * NV + vd] = dot6(m->left1[a], right1) - a1 * a1 * fall;
+        m->e11[va * NV + vd] = motion_dot(m->left1[a], right1) - a1 * a1 * fall;
         m->e11[vd * NV + va] = m->e11[va * NV + vd];
-        m->e22[va * NV + vd] = dot6(m->left2[a], right2) - a2 * a2 * fall;
+        m->e22[va * NV + vd] = motion_dot(m->left2[a], right2) - a2 * a2 * fall;
         m->e22[vd * NV + va] = m->e22[va * NV + vd];
       }
 //@ end
@@ -315,41 +437,43 @@ static void site_position(int site, const pose *poses, real *out) {
   const pose *here = &poses[site_pose[site]];
   int i;
   rotate(here->rotation, site_offset[site], out);
-  for (i = 0; i < 3; ++i) out[i] += here->position[i];
+  for (i = 0; i < DP; ++i) out[i] += here->position[i];
 }
 
 /* d = p_a - p_b (or p_a), d_i = its derivatives, axes of the turning joints (zero of sliders) */
 static void site_first(mech *m, const element *e, const pose *poses) {
-  real a[3], b[3] = {0, 0, 0};
+  real a[DP], b[DP] = {0};
   int i, k;
   site_position(e->site_a, poses, a);
   if (e->site_b >= 0) site_position(e->site_b, poses, b);
-  for (k = 0; k < 3; ++k) m->gap[k] = a[k] - b[k];
+  for (k = 0; k < DP; ++k) m->gap[k] = a[k] - b[k];
   for (i = 0; i < e->n; ++i) {
     const int j = local_joint[e->local + i], on = local_path[e->local + i];
     real *by = m->gap_by[i], *axis = m->turn[i];
-    for (k = 0; k < 3; ++k) by[k] = axis[k] = 0;
+    for (k = 0; k < DP; ++k) by[k] = 0;
+    for (k = 0; k < DA; ++k) axis[k] = 0;
     if (j < 0) continue; /* a variable length */
     if (joint_turns[j]) {
-      real arm[3];
-      for (k = 0; k < 3; ++k) axis[k] = poses[j + 1].axis[k];
+      real arm[DP];
+      for (k = 0; k < DA; ++k) axis[k] = poses[j + 1].axis[k];
       /* w x (p_a - p_j) - w x (p_b - p_j), each where the joint moves the site */
-      for (k = 0; k < 3; ++k)
+      for (k = 0; k < DP; ++k)
         arm[k] = (on & 1 ? a[k] - poses[j + 1].position[k] : 0) - (on & 2 ? b[k] - poses[j + 1].position[k] : 0);
-      cross3(axis, arm, by);
+      turn(axis, arm, by);
 //@ if pitch
       for (k = 0; k < 3; ++k) by[k] += joint_pitch[j] * R((on & 1) - (on >> 1 & 1)) * axis[k];
 //@ end
     } else {
-      for (k = 0; k < 3; ++k) by[k] = R((on & 1) - (on >> 1 & 1)) * poses[j + 1].axis[k];
+      for (k = 0; k < DP; ++k) by[k] = R((on & 1) - (on >> 1 & 1)) * poses[j + 1].axis[k];
     }
   }
 }
 
 /* d_ik = w_i x d_k for i above k (or i = k), else zero (8.1) */
 static void site_second(const mech *m, const element *e, int i, int k, real *out) {
-  out[0] = out[1] = out[2] = 0;
-  if (ancestor[e->pair + i * e->n + k]) cross3(m->turn[i], m->gap_by[k], out);
+  int c;
+  for (c = 0; c < DP; ++c) out[c] = 0;
+  if (ancestor[e->pair + i * e->n + k]) turn(m->turn[i], m->gap_by[k], out);
 }
 //@ end
 //@ if squares
@@ -359,14 +483,14 @@ static void half_square(mech *m, const element *e, const pose *poses, int second
   real *g = m->out + 1, *h = g + e->n;
   int i, k;
   site_first(m, e, poses);
-  m->out[0] = R(0.5) * dot3(m->gap, m->gap);
-  for (i = 0; i < e->n; ++i) g[i] = dot3(m->gap, m->gap_by[i]);
+  m->out[0] = R(0.5) * dot(m->gap, m->gap);
+  for (i = 0; i < e->n; ++i) g[i] = dot(m->gap, m->gap_by[i]);
   if (!second) return;
   for (i = 0; i < e->n; ++i)
     for (k = i; k < e->n; ++k) {
-      real both[3];
+      real both[DP];
       site_second(m, e, i, k, both);
-      h[i * e->n + k] = dot3(m->gap_by[i], m->gap_by[k]) + dot3(m->gap, both);
+      h[i * e->n + k] = dot(m->gap_by[i], m->gap_by[k]) + dot(m->gap, both);
       h[k * e->n + i] = h[i * e->n + k];
     }
 }
@@ -423,8 +547,8 @@ static void tape_arguments(mech *m, const element *e, const real *q, int moving)
 
 /* z = C + i S of two pairs of vectors: C = u_a.u_b + w_a.w_b, S = w_a.u_b - u_a.w_b (8.8) */
 static void seen(const real *a, const real *b, real *z) {
-  z[0] = dot3(a, b) + dot3(a + 3, b + 3);
-  z[1] = dot3(a + 3, b) - dot3(a, b + 3);
+  z[0] = dot(a, b) + dot(a + 3, b + 3);
+  z[1] = dot(a + 3, b) - dot(a, b + 3);
 }
 
 static void turned_pair(const real *axis, const real *pair, real *out) {
@@ -520,17 +644,17 @@ static void potential(mech *m, const element *e, const real *q, const pose *pose
 //@ end
 //@ if site_field
     case SITE_FIELD: { /* -f.p */
-      real f[3];
+      real f[DP];
       int i, k;
       rotate(poses[0].rotation, x, f);
       site_first(m, e, poses);
-      for (i = 0; i < e->n; ++i) g[i] = -dot3(f, m->gap_by[i]);
+      for (i = 0; i < e->n; ++i) g[i] = -dot(f, m->gap_by[i]);
       if (second)
         for (i = 0; i < e->n; ++i)
           for (k = i; k < e->n; ++k) {
-            real both[3];
+            real both[DP];
             site_second(m, e, i, k, both);
-            h[i * e->n + k] = -dot3(f, both);
+            h[i * e->n + k] = -dot(f, both);
             h[k * e->n + i] = h[i * e->n + k];
           }
       break;
@@ -568,8 +692,22 @@ static void potential(mech *m, const element *e, const real *q, const pose *pose
 
 /* wrench about the reference point of components (force, torque) in the element's axes: 0 body, 1 mixed, 2 world */
 static void wrench_at(const element *e, const pose *poses, const real *parts, real *out) {
-  real point[3];
+  real point[DP];
   int i;
+//@ if planar
+  real flat[3];
+  for (i = 0; i < 3; ++i) {
+    int c;
+    flat[i] = 0;
+    for (c = 0; c < 6; ++c) flat[i] += wrench_map[3 * e->columns + 6 * i + c] * parts[c];
+  }
+  site_position(e->site_a, poses, point);
+  out[0] = flat[0];
+  rotate(poses[e->axes == 0 ? site_pose[e->site_a] : 0].rotation, flat + 1, out + 1);
+  if (e->axes == 2)
+    for (i = 0; i < 2; ++i) point[i] = poses[0].position[i];
+  out[0] += point[0] * out[2] - point[1] * out[1];
+//@ else
   site_position(e->site_a, poses, point);
   if (e->axes == 0) {
     real force[3], torque[3];
@@ -584,13 +722,18 @@ static void wrench_at(const element *e, const pose *poses, const real *parts, re
       for (i = 0; i < 3; ++i) point[i] = poses[0].position[i];
   }
   add_cross3(point, out + 3, out);
+//@ end
 }
 
 /* Q_i = S_i.W and its derivatives (8.4, 8.6, 8.7) */
 static void wrench(mech *m, const element *e, const pose *poses, int second) {
   const int n = e->n;
   real *f = m->out, *fq = f + n, *fv = fq + n * n, *fu = fv + n * n;
-  real parts[6], w[6], free_torque[3] = {0, 0, 0};
+  real parts[6], w[DM];
+//@ if planar
+//@ else
+  real free_torque[3] = {0, 0, 0};
+//@ end
   int i, k, c;
   for (c = 0; c < 6; ++c) {
     const int column = wrench_column[e->columns + c];
@@ -599,29 +742,35 @@ static void wrench(mech *m, const element *e, const pose *poses, int second) {
   wrench_at(e, poses, parts, w);
   for (i = 0; i < n; ++i) {
     joint_twist(local_joint[e->local + i], &poses[local_joint[e->local + i] + 1], m->local_twist[i]);
-    f[i] = dot6(m->local_twist[i], w);
+    f[i] = motion_dot(m->local_twist[i], w);
   }
   if (!second) return;
   if (e->axes == 1) {
     site_first(m, e, poses);
+//@ if planar
+//@ else
     rotate(poses[0].rotation, parts + 3, free_torque);
+//@ end
   }
   for (i = 0; i < n; ++i)
     for (k = 0; k < n; ++k) {
-      real x = 0, both[6];
+      real x = 0, both[DM];
       if (e->axes == 0 && i < k) {
         motion_cross(m->local_twist[i], m->local_twist[k], both);
-        x = dot6(both, w);
+        x = motion_dot(both, w);
       } else if (e->axes == 1) {
-        cross3(m->turn[i < k ? i : k], m->gap_by[i < k ? k : i], both);
-        x = dot3(w + 3, both);
+        turn(m->turn[i < k ? i : k], m->gap_by[i < k ? k : i], both);
+        x = dot(w + DA, both);
+//@ if planar
+//@ else
         if (k < i) {
           cross3(m->turn[k], m->turn[i], both);
-          x += dot3(free_torque, both);
+          x += dot(free_torque, both);
         }
+//@ end
       } else if (e->axes == 2 && k < i) {
         motion_cross(m->local_twist[k], m->local_twist[i], both);
-        x = dot6(both, w);
+        x = motion_dot(both, w);
       }
       fq[i * n + k] = x;
       fv[i * n + k] = 0;
@@ -632,7 +781,7 @@ static void wrench(mech *m, const element *e, const pose *poses, int second) {
     if (column < 0) continue;
     for (k = 0; k < 6; ++k) parts[k] = k == c ? R(1.0) : 0;
     wrench_at(e, poses, parts, w);
-    for (i = 0; i < n; ++i) fu[i * e->inputs + column] += dot6(m->local_twist[i], w);
+    for (i = 0; i < n; ++i) fu[i * e->inputs + column] += motion_dot(m->local_twist[i], w);
   }
 }
 //@ end
@@ -719,31 +868,31 @@ static void constraint(mech *m, const element *e, const real *q, const pose *pos
 //@ end
 //@ if direction
     case DIRECTION: { /* n.d, n fixed in the joint of site c */
-      real axis[3], point[3];
+      real axis[DP], point[DP];
       int i, k;
       rotate(poses[site_pose[e->site_c]].rotation, x, axis);
       site_first(m, e, poses);
-      m->out[0] = dot3(axis, m->gap);
+      m->out[0] = dot(axis, m->gap);
       for (i = 0; i < e->n; ++i) {
         real *by = m->axis_by[i];
-        by[0] = by[1] = by[2] = 0;
-        if (local_path[e->local + i] & 4) cross3(m->turn[i], axis, by);
-        g[i] = dot3(by, m->gap) + dot3(axis, m->gap_by[i]);
+        for (k = 0; k < DP; ++k) by[k] = 0;
+        if (local_path[e->local + i] & 4) turn(m->turn[i], axis, by);
+        g[i] = dot(by, m->gap) + dot(axis, m->gap_by[i]);
       }
       if (second)
         for (i = 0; i < e->n; ++i)
           for (k = i; k < e->n; ++k) {
-            real both[3], turned[3] = {0, 0, 0};
+            real both[DP], turned[DP] = {0};
             site_second(m, e, i, k, both);
             if (ancestor[e->pair + i * e->n + k] && (local_path[e->local + k] & 4))
-              cross3(m->turn[i], m->axis_by[k], turned);
-            h[i * e->n + k] = dot3(turned, m->gap) + dot3(m->axis_by[i], m->gap_by[k]) +
-                                                dot3(m->axis_by[k], m->gap_by[i]) + dot3(axis, both);
+              turn(m->turn[i], m->axis_by[k], turned);
+            h[i * e->n + k] = dot(turned, m->gap) + dot(m->axis_by[i], m->gap_by[k]) +
+                                                dot(m->axis_by[k], m->gap_by[i]) + dot(axis, both);
             h[k * e->n + i] = h[i * e->n + k];
           }
       *size = 0;
       site_position(e->site_a, poses, point);
-      for (i = 0; i < 3; ++i) *size += FABS(point[i]) + FABS(point[i] - m->gap[i]);
+      for (i = 0; i < DP; ++i) *size += FABS(point[i]) + FABS(point[i] - m->gap[i]);
       break;
     }
 //@ end
@@ -1165,7 +1314,12 @@ static int midpoint_step(mech *m, real dt) {
   int i, status;
   place_world(m->q0, &m->mid[0]);
 //@ if nc
-  (void)constraint_rows(m, m->q0, m->c0);
+  if (m->carried) { /* from the end of the step before */
+    for (i = 0; i < NC * NV; ++i) m->c0[i] = m->c1[i];
+  } else {
+    (void)constraint_rows(m, m->q0, m->c0);
+  }
+  m->carried = 0;
 //@ end
   status = newton(m, dt);
   if (status != @N@_OK) return status;
@@ -1186,7 +1340,7 @@ void @n@_start(@n@ *m, const @n@_real *q, const @n@_real *p) {
   for (i = 0; i < NQ; ++i) m->q[i] = m->q0[i] = m->y[i] = q[i];
   for (i = 0; i < ND; ++i) {
     m->p[i] = p[i];
-    m->guess[i] = 0;
+    m->guess[i] = m->before[i] = 0;
   }
 //@ if nk
   for (i = 0; i < NK; ++i) m->rate[i] = 0;
@@ -1195,6 +1349,10 @@ void @n@_start(@n@ *m, const @n@_real *q, const @n@_real *p) {
   for (i = 0; i < NC; ++i) m->lam[i] = 0;
 //@ end
   m->dt = 0;
+  m->steps = 0;
+//@ if nc
+  m->carried = 0;
+//@ end
   m->error = 0;
   m->iterations = 0;
 }
@@ -1262,10 +1420,17 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   m->iterations = 0;
   if (!(dt > 0) || !(dt <= LARGEST)) return @N@_BAD_STEP;
   for (i = 0; i < NQ; ++i) m->q0[i] = m->q[i];
-  for (i = 0; i < ND; ++i) { /* the guess: as in the step before */
-    m->guess[i] = m->dt > 0 ? m->guess[i] * (dt / m->dt) : 0;
-    m->y[i] = m->q[i] + m->guess[i];
+  /* the guess: the parabola through the last configurations, as far as they are known */
+  for (i = 0; i < ND; ++i) {
+    const real last = m->guess[i], bend = m->steps > 1 ? last - m->before[i] : 0;
+    m->before[i] = last;
+    m->guess[i] = m->steps > 0 ? (last + bend) * (dt / m->dt) : 0;
   }
+//@ if nc
+  m->carried = m->steps > 0;
+  for (i = 0; i < NQ; ++i) m->carried = m->carried && m->q[i] == m->y[i];
+//@ end
+  for (i = 0; i < ND; ++i) m->y[i] = m->q[i] + m->guess[i];
 //@ if nu
   for (i = 0; i < NU; ++i) m->u[i] = u[i];
 //@ end
@@ -1290,6 +1455,7 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   if (status != @N@_OK) {
     for (i = 0; i < ND; ++i) m->p[i] = m->p_start[i];
     m->dt = 0;
+    m->steps = 0;
     return status;
   }
 //@ else
@@ -1299,6 +1465,7 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   status = careful_step(m, dt);
   if (status != @N@_OK) { /* the state stays as it was, and there is no step to linearize */
     m->dt = 0;
+    m->steps = 0;
     return status;
   }
 //@ end
@@ -1308,6 +1475,7 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   for (i = 0; i < NK; ++i) m->rate[i] = (m->y[ND + i] - m->q0[ND + i]) / dt;
 //@ end
   m->dt = dt;
+  m->steps = m->steps < 2 ? m->steps + 1 : 2;
   return @N@_OK;
 }
 //@ if linearize
