@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shutil
 
 import matplotlib
 import pytest
@@ -134,3 +135,12 @@ def test_bicycle(tmp_path, capsys):
     text = run("bicycle", tmp_path, capsys)
     assert "order 6" in text
     assert (tmp_path / "bicycle.png").is_file()
+
+
+def test_embedded_cart_pole(tmp_path, capsys):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler (cc)")
+    text = run("embedded_cart_pole", tmp_path, capsys, "--time", "4")
+    assert numbers(text, rf"on this machine: .*pole within{NUMBER} rad")[0] < 0.02
+    if "Cortex" in text:
+        assert numbers(text, rf"Cortex-M4F.*pole within{NUMBER} rad")[0] < 0.02

@@ -12,7 +12,7 @@ def cart_pole(dt: float = 0.01):
     vi = da.MidpointVI(da.models.cart_pole(), dt)
     A, B = vi.linearize(vi.state(q={"theta": np.pi}))
     gains = da.lqr_infinite(A, B, Q={"theta": 10, "*": 0.1}, R={"push": 0.1}, names=vi).K
-    law = da.Feedback.at_point([0, np.pi, 0, 0], [0.0], gains)
+    law = da.Feedback.at_point([0, np.pi, 0, 0], [0.0], gains, system=vi, wrap=True)
     sensor = da.measure(vi, "x", "theta", angles=("theta",))
     ekf = da.ExtendedKalmanFilter(vi, sensor, Q=1e-5, R=1e-4, gate=0.9999)
     start = np.array([0.02, np.pi + 0.25, 0.0, 0.0])

@@ -17,6 +17,7 @@ from dalembert.export import export_c
 from tests.export import designs
 
 HERE = Path(__file__).parent / "board"
+START = Path(__file__).parents[2] / "examples/data/cortex_m"
 CPUS = {
     "m4": (["-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16"], "mps2-an386"),
     "m7": (["-mcpu=cortex-m7", "-mfpu=fpv5-d16"], "mps2-an500"),
@@ -36,10 +37,10 @@ class Board:
         gcc = shutil.which("arm-none-eabi-gcc")
         if gcc is None:
             pytest.skip("arm-none-eabi-gcc is not installed (Debian: gcc-arm-none-eabi)")
-        files = [self.folder / f"{self.name}.c", self.folder / f"{self.name}_control.c", main, HERE / "board.c"]
+        files = [self.folder / f"{self.name}.c", self.folder / f"{self.name}_control.c", main, START / "board.c"]
         target = self.folder / program
         flags = (*CPUS[self.cpu][0], *COMMON, "-Os", f"--specs={specs}", f"-I{self.folder}", *flags)
-        command = [gcc, *flags, "-T", str(HERE / "board.ld"), *map(str, files), "-lm", "-o", str(target)]
+        command = [gcc, *flags, "-T", str(START / "board.ld"), *map(str, files), "-lm", "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:3000]
         return target

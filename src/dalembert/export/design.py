@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import Array, number
 from ..control import Feedback
+from ..control.feedback import Wrapped
 from ..estimate import ExtendedKalmanFilter
 from ..estimate.filter import gate_threshold
 from ..integrate import MidpointVI
@@ -91,6 +92,9 @@ def gain_tables(
     ]
     if gauged:
         parts.append(write.reals("gauge", along(vi.model, X)[2].ravel(), "part of the momenta that no step feels"))
+    angles = list(law.difference.angles) if isinstance(law.difference, Wrapped) else []
+    if angles:
+        parts.append(write.integers("wrapped_state", angles))
     bounds = input_limits(limits, vi)
     if bounds is not None:
         most = 1e290 if write.real == "double" else 1e30
@@ -104,6 +108,7 @@ def gain_tables(
         "gains": True,
         "moving_gains": moving,
         "gauged": gauged,
+        "wrapped": len(angles),
         "gain_every": every,
         "gain_rows": len(pick),
         "limits": bounds is not None,
@@ -117,7 +122,8 @@ def gain_tables(
 
 def is_gauged(law: Feedback, vi: MidpointVI) -> bool:
     """Whether a law compares momenta without what no step feels (where there are constraints)."""
-    word = getattr(law.difference, "__name__", "")
+    difference = law.difference.difference if isinstance(law.difference, Wrapped) else law.difference
+    word = getattr(difference, "__name__", "")
     if word not in ("subtract", "difference", "free_difference"):
         raise ExportError("the regulator compares states by a function of its own", culprit="gains")
     return word == "free_difference" and vi.model.nc > 0

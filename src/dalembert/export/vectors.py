@@ -6,6 +6,7 @@ import numpy as np
 
 from ..arrays import Array, finite
 from ..control import Feedback
+from ..control.feedback import Wrapped, subtract
 from ..errors import ConvergenceError
 from ..estimate import ExtendedKalmanFilter
 from ..integrate import MidpointVI, State
@@ -148,7 +149,10 @@ def _interpolated(vi: MidpointVI, law: Feedback, every: int, k: int, x: Array) -
         state[model.nq : model.nq + model.nd] = (
             own + between(nu) @ constraint_jacobian(model, x[: model.nq])[:, : model.nd]
         )
-    return between(law.U) - between(law.K) @ (state - between(law.X))
+    off = state - between(law.X)
+    if isinstance(law.difference, Wrapped):
+        off = Wrapped(subtract, law.difference.angles)(np.zeros(len(off)), off)
+    return between(law.U) - between(law.K) @ off
 
 
 def _rows(write: Writer, name: str, values: Array) -> str:

@@ -256,6 +256,12 @@ int @n@_control(@n@ *m@time_argument@, @n@_real *w) {
   }
 //@ end
   for (i = 0; i < NX; ++i) m->off[i] -= @reference_entry@;
+//@ if wrapped
+  for (i = 0; i < @wrapped@; ++i) { /* hinges the shorter way round */
+    const real turn = R(6.283185307179586), e = m->off[wrapped_state[i]];
+    m->off[wrapped_state[i]] = e - turn * FLOOR(e / turn + R(0.5));
+  }
+//@ end
   for (i = 0; i < NW; ++i) {
     real u = @input_entry@;
     for (j = 0; j < NX; ++j) u -= @gain_entry@ * m->off[j];

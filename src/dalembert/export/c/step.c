@@ -61,11 +61,13 @@ static void rotate(const real *rotation, const real *v, real *out) {
   out[1] = rotation[1] * v[0] + rotation[0] * v[1];
 }
 
+//@ if sites
 /* axis x vector */
 static void turn(const real *axis, const real *v, real *out) {
   out[0] = -axis[0] * v[1];
   out[1] = axis[0] * v[0];
 }
+//@ end
 
 static real motion_dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
@@ -118,8 +120,10 @@ static void rotate(const real *rotation, const real *v, real *out) {
   for (i = 0; i < 3; ++i) out[i] = rotation[i] * v[0] + rotation[3 + i] * v[1] + rotation[6 + i] * v[2];
 }
 
+//@ if sites
 /* axis x vector */
 static void turn(const real *axis, const real *v, real *out) { cross3(axis, v, out); }
+//@ end
 
 static real motion_dot(const real *a, const real *b) { return dot(a, b) + dot(a + 3, b + 3); }
 

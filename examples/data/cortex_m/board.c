@@ -53,3 +53,20 @@ uint32_t ticks(void) {
   return passed;
 }
 #endif
+
+/* the first serial line of the board (CMSDK UART): a character out, a character in */
+#define UART ((volatile uint32_t *)0x40004000u) /* data, state, control, -, divider */
+
+void serial_put(char c) {
+  UART[4] = 16u;
+  UART[2] = 3u;
+  while (UART[1] & 1u) continue;
+  UART[0] = (uint32_t)(unsigned char)c;
+}
+
+int serial_get(void) {
+  UART[4] = 16u;
+  UART[2] = 3u;
+  while (!(UART[1] & 2u)) continue;
+  return (int)(UART[0] & 0xFFu);
+}
