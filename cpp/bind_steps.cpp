@@ -138,6 +138,31 @@ void bind_steps(nb::class_<Core>& c) {
     int st = c.table().step(s, o, dt, x.data(), p.data(), u.data(), y, l, pn, &its, &err);
     return nb::make_tuple(ay, ap, al, its, st, err);
   })
+      // the step from (x, p) with the guess y, and its A (ndx, ndx), B (ndx, nW): (q', p', lam, A, B, status, residual)
+      .def("advance",
+           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& guess,
+              const Array& lam) {
+    Sizes z(c.model());
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    sized(guess, z.nq, "guess");
+    sized(lam, z.nc, "lam");
+    double *y, *l, *pn, *A, *B;
+    nb::object ay = make_array({z.nq}, &y), al = make_array({z.nc}, &l), ap = make_array({z.nd}, &pn);
+    nb::object aa = make_array({z.ndx, z.ndx}, &A), ab = make_array({z.ndx, z.nW}, &B);
+    std::memcpy(y, guess.data(), z.nq * sizeof(double));
+    std::memcpy(l, lam.data(), z.nc * sizeof(double));
+    int its = 0;
+    double err = 0;
+    Lease s(c);
+    const KernelTable& k = c.table();
+    int st = k.step(s, o, dt, x.data(), p.data(), u.data(), y, l, pn, &its, &err);
+    const bool whole = o.parts->count == 1;
+    if (!st)
+      st = k.linearize(s, o, dt, x.data(), p.data(), u.data(), y, l, whole ? Given::just_solved : Given::guess, A, B);
+    return nb::make_tuple(ay, ap, al, aa, ab, st, err);
+  })
       .def("linearize_trajectory", &linearize_trajectory, nb::arg("options"), nb::arg("X"), nb::arg("U"), nb::arg("dt"),
            nb::arg("lam").none(), nb::arg("threads"))
       .def("second_order_trajectory", &second_order_trajectory)

@@ -28,6 +28,50 @@ template <class T> MaskOf<T> mass_factor(Work<T>& w) {
   return factor(w);
 }
 
+// r (nd): momentum without that of the prescribed motion -> velocity along the constraints, without the mass matrix
+// (docs/kernels.md 10); after composites(). False where this does not serve, and r is as it was.
+//
+// reads kin.q, v, mid, twists, comp; writes r, gen, newton, loops, con.h, size, dlam; scratch: step.dy
+inline bool velocity_by_joint(Work<double>& w, double* r) {
+  const ModelData& M = *w.M;
+  const bool chain = M.chain_solver && M.flat && M.nc == 0;
+  if (!chain && !M.loops.used) return false;
+  generators_by_joint(w, Slots<double>{0, 1, 0, 1});
+  for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = 0;
+  if (chain) {
+    if (!chain_factor(w)) return false;
+    chain_solve(w, r, 1);
+    return true;
+  }
+  constraint_wrenches(w, w.kin.q, w.kin.mid, w.con.h, w.con.size, w.loops.start);
+  std::memcpy(w.loops.end, w.loops.start, 18 * M.nc * sizeof(double));
+  loop_twists(M, w.kin.mid, w.loops.S0);
+  loop_twists(M, w.kin.mid, w.loops.S1);
+  loop_generators(w);
+  if (!factor_fronts(w)) return false;
+  V6<double>* moved = w.loops.push;  // poses by the prescribed motion
+  moved[0] = zero6<double>();
+  for (int j : M.constraint_joints) {
+    const int v = M.joints[j].v;
+    moved[j + 1] = moved[M.joints[j].parent];
+    if (v >= M.nd) moved[j + 1] += w.loops.S0[j] * w.kin.v[v];
+  }
+  for (int c = 0; c < M.nc; ++c) {
+    const Element& e = M.constraints[c];
+    const double* x = w.loops.start + 18 * c;
+    double rate = 0;
+    for (int s = 0; s < (e.site_c < 0 ? 2 : 3); ++s)
+      rate += dot(V6<double>{three(x + 6 * s), three(x + 6 * s + 3)}, moved[pose_of_site(M, e, s)]);
+    if (e.length_var >= 0) {
+      const int at = e.vars + e.length_var;
+      rate -= 2 * w.kin.q[M.local_q[at]] * w.kin.v[M.local_v[at]];
+    }
+    w.con.dlam[c] = -rate;
+  }
+  loop_solve<1>(w, r, w.con.dlam);
+  return true;
+}
+
 // derivative of L_v along (w.along.dq, w.along.dv), into out (nv): one outward and one inward sweep
 //
 // reads along.dq, dv, twists, comp; writes out, along

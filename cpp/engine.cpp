@@ -1,4 +1,5 @@
 // One instruction set's build of all kernels; DALEMBERT_ARCH names it. Translates between plain arrays and workspaces.
+#include "chain_first.hpp"
 #include "composition.hpp"
 #include "dynamics.hpp"
 #include "ekf.hpp"
@@ -439,8 +440,12 @@ static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
   poses(w, w.kin.q, w.kin.mid);
   gradient(w);  // momentum of the prescribed motion alone
   composites(w, false);
-  bool ok = mass_factor(w);
   for (int i = 0; i < nd; ++i) w.step.r[i] = p[i] - w.first.Lv[i];
+  if (velocity_by_joint(w, w.step.r)) {
+    copy(v, w.step.r, nd);
+    return true;
+  }
+  bool ok = mass_factor(w);
   solve(w, w.step.r, 1, 1);
   copy(v, w.step.r, nd);
   if (!nc) return ok;
@@ -976,7 +981,8 @@ static int linearize(Scratch* s, const Options& opt, double dt, const double* x,
     return status;
   }
   if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
-  bool ok = prepare(w, o, dt, given != Given::solution, false);
+  if (has_chain_first(M)) return chain_first(w, o, dt, given != Given::solution, A, B) ? StepOk : StepSingular;
+  bool ok = prepare(w, o, dt, given != Given::solution, false, true);
   first_order(w, o, dt, false);
   if (!M.flat) {
     next_momentum(w, o, dt);
@@ -1005,7 +1011,7 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
     scale = 1 / parts.length[parts.count - 1];
   } else {
     load_solved(w, x, p, u, y, lam);
-    if (!prepare(w, o, dt, false, false)) status = StepSingular;
+    if (!prepare(w, o, dt, false, false, true)) status = StepSingular;
     first_order(w, o, dt, with_dt);
     next_momentum(w, o, dt);
   }

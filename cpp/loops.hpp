@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <vector>
-#include "forces.hpp"
+#include "condensed.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -165,6 +165,30 @@ inline void loop_generators(Work<double>& w) {
   }
 }
 
+// u = F a for the B columns from F on (n rows, row stride n)
+template <int B> DAL_INLINE void front_times(const double* F, int n, const double* a, double* u) {
+  constexpr int V = B / kWidth;
+  Vec av[V];
+#pragma GCC unroll 8
+  for (int k = 0; k < V; ++k) av[k] = load(a + k * kWidth);
+  auto product = [&](int r) __attribute__((always_inline)) {
+    const double* row = F + size_t(r) * n;
+    Vec x = av[0] * load(row);
+#pragma GCC unroll 8
+    for (int k = 1; k < V; ++k) x += av[k] * load(row + k * kWidth);
+    return x;
+  };
+#if defined(__AVX__) && !defined(__AVX512F__)
+  for (int r = 0; r < n; r += 4) {  // four sums at once: n is a multiple of the width
+    const Vec x0 = product(r), x1 = product(r + 1), x2 = product(r + 2), x3 = product(r + 3);
+    const Vec y0 = __builtin_shufflevector(x0, x1, 0, 4, 2, 6) + __builtin_shufflevector(x0, x1, 1, 5, 3, 7),
+              y1 = __builtin_shufflevector(x2, x3, 0, 4, 2, 6) + __builtin_shufflevector(x2, x3, 1, 5, 3, 7);
+    store(u + r, __builtin_shufflevector(y0, y1, 0, 1, 4, 5) + __builtin_shufflevector(y0, y1, 2, 3, 6, 7));
+  }
+#else
+  for (int r = 0; r < n; ++r) u[r] = sum(product(r));
+#endif
+}
 // F (n x n) -= u v^T
 DAL_INLINE void front_update(double* F, int n, const double* u, const double* v) {
   for (int r = 0; r < n; ++r) {
@@ -209,15 +233,7 @@ template <int B> bool front_factor(Work<double>& w) {
     if (s.kind == FrontOp::joint) {
       const double *a = w.loops.a + s.index * B, *c = w.loops.c + s.index * B, *q1 = w.loops.q1 + s.index * B,
                    *q2 = w.loops.q2 + s.index * B;
-      constexpr int V = B / kWidth;
-      Vec av[V];
-      for (int k = 0; k < V; ++k) av[k] = load(a + k * kWidth);
-      for (int r = 0; r < n; ++r) {
-        const double* row = F + size_t(r) * n + at;
-        Vec x = av[0] * load(row);
-        for (int k = 1; k < V; ++k) x += av[k] * load(row + k * kWidth);
-        U[r] = sum(x);
-      }
+      front_times<B>(F + at, n, a, U);
       for (int k = 0; k < n; k += kWidth) {
         Vec x{};
         for (int j = 0; j < B; ++j) x += splat(c[j]) * load(F + size_t(at + j) * n + k);
@@ -367,13 +383,18 @@ template <int B, int K> void front_solve(Work<double>& w, double* b, double* g) 
 // The factored matrix of the step; after elements_to_newton(). False where the dense path has to serve.
 //
 // reads gen, newton.diagonal, kin.end, loops.start, end, S0; writes loops
-inline bool loop_factor(Work<double>& w) {
-  loop_twists(*w.M, w.kin.end, w.loops.S1);
-  loop_generators(w);
+inline bool factor_fronts(Work<double>& w) {
+  if (!w.M->loops.condensed.unknown.empty()) return condensed_factor(w);
   return w.M->loops.lanes == 8 ? front_factor<8>(w) : front_factor<16>(w);
 }
+inline bool loop_factor(Work<double>& w) {
+  loop_twists(*w.M, w.kin.end, w.loops.S1);
+  if (w.M->loops.condensed.unknown.empty()) loop_generators(w);
+  return factor_fronts(w);
+}
 template <int K> DAL_INLINE void loop_solve(Work<double>& w, double* b, double* g) {
-  if (w.M->loops.lanes == 8) front_solve<8, K>(w, b, g);
+  if (!w.M->loops.condensed.unknown.empty()) condensed_solve<K>(w, b, g);
+  else if (w.M->loops.lanes == 8) front_solve<8, K>(w, b, g);
   else front_solve<16, K>(w, b, g);
 }
 
@@ -386,6 +407,27 @@ inline void loop_direction(Work<double>& w, double dt) {
   for (int c = 0; c < M.nc; ++c) w.con.dlam[c] = -w.con.h[c];
   loop_solve<1>(w, w.step.dy, w.con.dlam);
   for (int c = 0; c < M.nc; ++c) w.con.dlam[c] /= dt;
+}
+
+// Columns of the first order: N Y - C0^T (dt L) = Z, C1 Y = -(what is in L), for `columns` columns of Z (nd rows) and L
+// (nc rows) of row stride ld; Y, L in their place. After loop_factor().
+//
+// reads loops; writes Z, L; scratch: loops.columns
+inline void loop_columns(Work<double>& w, double dt, double* Z, double* L, int ld, int columns) {
+  const ModelData& M = *w.M;
+  double *b = w.loops.columns, *g = b + 8 * M.nd;
+  for (int k = 0; k < columns; k += 8) {
+    const int n = columns - k < 8 ? columns - k : 8;
+    for (int i = 0; i < M.nd; ++i)
+      for (int c = 0; c < 8; ++c) b[8 * i + c] = c < n ? Z[size_t(i) * ld + k + c] : 0;
+    for (int i = 0; i < M.nc; ++i)
+      for (int c = 0; c < 8; ++c) g[8 * i + c] = c < n ? -L[size_t(i) * ld + k + c] : 0;
+    loop_solve<8>(w, b, g);
+    for (int i = 0; i < M.nd; ++i)
+      for (int c = 0; c < n; ++c) Z[size_t(i) * ld + k + c] = b[8 * i + c];
+    for (int i = 0; i < M.nc; ++i)
+      for (int c = 0; c < n; ++c) L[size_t(i) * ld + k + c] = g[8 * i + c] / dt;
+  }
 }
 
 }  // namespace DALEMBERT_ARCH

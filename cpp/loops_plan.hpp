@@ -2,6 +2,7 @@
 // Found once per model by eliminating at a configuration drawn at random (the same for all runs), where only what holds
 // by the structure of the model vanishes.
 #pragma once
+#include <iterator>
 #include "del.hpp"
 
 namespace dalembert {
@@ -19,15 +20,35 @@ class LoopPlanner {
     plan.lanes = 16;
     plan.xi = {0, 1, 2, 3, 4, 5, 6, 7};
     plan.eta = {0, 1, 2, 3, 4, 5};
-    bool good = w.init(M, false);
-    if (good) {
-      evaluate_somewhere();
-      find_lanes();
-      loop_generators(w);
-      good = eliminate();
+    if (!w.init(M, false)) {
+      plan = LoopPlan{};
+      return;
     }
-    if (good) finish();
-    if (!good || !faster()) plan = LoopPlan{};
+    evaluate_somewhere();
+    find_lanes();
+    loop_generators(w);
+    const std::vector<int> meet = plan.meet;
+    const double limit = dense_time();
+    double best = limit;
+    if (eliminate()) {
+      finish();
+      best = kFrontTime * plan.work;
+    } else {
+      best = 1e300;
+    }
+    if (best > 0.5 * limit || best > kFrontTime * 4e6) {
+      CondensedPlan whole;
+      const double time = condense(whole);
+      if (time > 0 && time < best) {
+        plan = LoopPlan{};
+        plan.used = true;
+        plan.lanes = 8;
+        plan.meet = meet;
+        plan.condensed = whole;
+        best = time;
+      }
+    }
+    if (!(best < limit)) plan = LoopPlan{};
   }
 
  private:
@@ -407,18 +428,123 @@ class LoopPlanner {
     plan.moves.swap(moves);
   }
 
-  // multiply-adds of one Newton direction here and on the dense path
-  bool faster() const {
+  // ---- the whole matrix: the unknown of least degree next, multipliers as soon as their pivot is sound. Returns the
+  // nanoseconds of a factorization, roughly, 0 where there is none.
+  double condense(CondensedPlan& out) const {
+    const int nd = M.nd, n = nd + M.nc;
+    if (n > 4000) return 0;
+    std::vector<double> K(size_t(n) * n, 0.0), size(n, 0.0);
+    std::vector<std::vector<int>> near(n);
+    std::vector<std::vector<CondensedEntry>> rows(n);
+    auto put = [&](int i, int k, int kind, int a, int b, double x) {
+      rows[i].push_back({k, kind, a, b});
+      K[size_t(i) * n + k] = x;
+      if (i != k) near[i].push_back(k);
+    };
+    auto product = [&](const double* a, const double* b) {
+      double t = 0;
+      for (int l = 0; l < 8; ++l) t += a[l] * b[l];
+      return t;
+    };
+    for (int k = 0; k < nd; ++k) {
+      const int d = M.dyn_joint[k];
+      put(k, k, CondensedEntry::diagonal, d, k,
+          product(w.gen.P1j + 8 * d, w.gen.Q2j + 8 * d) + w.newton.diagonal[k]);
+      for (int t = M.elim_path_offset[k]; t < M.elim_path_offset[k + 1]; ++t) {
+        const int i = M.elim_path[t], a = M.dyn_joint[i];
+        put(i, k, CondensedEntry::upper, a, d, product(w.gen.P1j + 8 * a, w.gen.Q2j + 8 * d));
+        put(k, i, CondensedEntry::lower, d, a, product(w.gen.Q1j + 8 * d, w.gen.P2j + 8 * a));
+      }
+    }
+    std::vector<double> R0(M.local_v.size()), R1(M.local_v.size());
+    rows_of_wrenches(M, w.loops.start, w.loops.S0, R0.data());
+    rows_of_wrenches(M, w.loops.end, w.loops.S1, R1.data());
+    for (int c = 0; c < M.nc; ++c) {
+      const Element& e = M.constraints[c];
+      for (int t = e.vars; t < e.vars + moving(e); ++t) {
+        const int v = M.local_v[t];
+        if (v >= nd || (R0[t] == 0 && R1[t] == 0)) continue;  // vanishes by structure
+        put(v, nd + c, CondensedEntry::column, t, 0, -R0[t]);
+        put(nd + c, v, CondensedEntry::row, t, 0, R1[t]);
+      }
+    }
+    for (auto& list : near) std::sort(list.begin(), list.end());
+    std::vector<int> position(n, -1);
+    std::vector<std::vector<int>> later(n);  // of each position: unknowns that it is coupled to and that come later
+    double work = 0;
+    for (int step = 0; step < n; ++step) {
+      int best = -1;
+      for (int i = 0; i < n; ++i) {
+        if (position[i] >= 0 || (best >= 0 && near[i].size() >= near[best].size())) continue;
+        const double D = __builtin_fabs(K[size_t(i) * n + i]);
+        if (i >= nd && !(size[i] > 0 && D >= kSound * size[i])) continue;
+        best = i;
+      }
+      if (best < 0) {  // only multipliers with poor pivots are left: the best of them
+        double most = kLastResort;
+        for (int i = 0; i < n; ++i)
+          if (position[i] < 0 && size[i] > 0 && __builtin_fabs(K[size_t(i) * n + i]) / size[i] > most)
+            most = __builtin_fabs(K[size_t(i) * n + i]) / size[i], best = i;
+        if (best < 0) return 0;  // redundant
+      }
+      const double D = K[size_t(best) * n + best];
+      if (!(__builtin_fabs(D) > 0)) return 0;
+      position[best] = step;
+      out.unknown.push_back(best);
+      const std::vector<int> around = near[best];
+      later[step] = around;
+      work += double(around.size()) * around.size();
+      for (int i : around) {
+        const double f = K[size_t(i) * n + best] / D;
+        for (int k : around) K[size_t(i) * n + k] -= f * K[size_t(best) * n + k];
+        size[i] += __builtin_fabs(f * K[size_t(best) * n + i]);
+        std::vector<int> merged;
+        std::set_union(near[i].begin(), near[i].end(), around.begin(), around.end(), std::back_inserter(merged));
+        merged.erase(std::remove_if(merged.begin(), merged.end(), [&](int k) { return k == i || k == best; }),
+                     merged.end());
+        near[i].swap(merged);
+      }
+    }
+    // patterns in positions
+    out.dense = n;
+    while (out.dense > 0 && int(later[out.dense - 1].size()) == n - out.dense) --out.dense;
+    std::vector<std::vector<int>> lower(n);
+    out.upper_offset.assign(1, 0);
+    for (int i = 0; i < n; ++i) {
+      for (int& k : later[i]) k = position[k];
+      std::sort(later[i].begin(), later[i].end());
+      for (int k : later[i]) lower[k].push_back(i);
+      out.upper.insert(out.upper.end(), later[i].begin(), later[i].end());
+      out.upper_offset.push_back(int(out.upper.size()));
+    }
+    out.lower_offset.assign(1, 0);
+    out.entry_offset.assign(1, 0);
+    for (int i = 0; i < n; ++i) {
+      for (int k : lower[i]) {
+        out.lower.push_back(k);
+        out.meets.push_back(int(std::lower_bound(later[k].begin(), later[k].end(), i) - later[k].begin()));
+      }
+      out.lower_offset.push_back(int(out.lower.size()));
+      for (CondensedEntry e : rows[out.unknown[i]]) {
+        e.at = position[e.at];
+        out.entries.push_back(e);
+      }
+      out.entry_offset.push_back(int(out.entries.size()));
+    }
+    return work + 3.0 * out.entries.size() + 6.0 * n;
+  }
+
+  // ---- nanoseconds, roughly, of one Newton direction: what decides between the ways. Calibrated on lifts and nets.
+  static constexpr double kDenseTime = 0.45, kFrontTime = 0.4;
+  double dense_time() const {
     double rows = 0, depth = 0, squares = 0;
     const double nc = M.nc, nd = M.nd;
     for (const Element& e : M.constraints) rows += e.n;
     for (int d : M.elim_depth) depth += d + 1, squares += 0.5 * (d + 1) * (d + 2);
     const double columns = nc + 1, solves = M.chain_solver ? 34.0 * M.nm * columns : 2 * depth * columns;
     const double factor = M.chain_solver ? 160.0 * M.nm : 2 * squares;
-    const double dense = factor + solves + rows * (nc + 15) + nc * nc * nc / 3 + 3 * nc * nd;
-    return plan.work < kDenseShare * dense;
+    return kDenseTime * (factor + solves + rows * (nc + 15) + nc * nc * nc / 3 + 3 * nc * nd);
   }
-  static constexpr double kDenseShare = 1.0;
 };
 
 }  // namespace DALEMBERT_ARCH

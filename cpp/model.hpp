@@ -107,6 +107,19 @@ struct FrontStep {
               // join: the front that is taken over
   int row;    // where its two rows of factors start
 };
+// One entry of the whole matrix of a step: where it is in its row, and what it is made of (condensed.hpp)
+struct CondensedEntry {
+  enum Kind : int { upper, lower, diagonal, column, row };
+  int at, kind, a, b;
+};
+struct CondensedPlan {
+  std::vector<int> unknown;  // dynamic component, or nd + multiplier, in the order of elimination
+  std::vector<CondensedEntry> entries;
+  std::vector<int> entry_offset;
+  std::vector<int> lower, lower_offset, upper, upper_offset;  // patterns of the factors by rows
+  std::vector<int> meets;                                     // of each entry of `lower`: where that row has this one
+  int dense = 0;                                              // from here on everything is full
+};
 struct LoopPlan {
   static constexpr int kStays = -1, kLeaves = -2;
   bool used = false;         // steps use it
@@ -119,6 +132,7 @@ struct LoopPlan {
   std::vector<int> meet;   // of each constraint: pose above all its sites
   int matrices = 0, vectors = 0, rows = 0;  // sizes of all
   double work = 0;                          // multiply-adds of a factorization
+  CondensedPlan condensed;                  // instead of fronts, where it has unknowns
 };
 
 struct ModelData {
@@ -160,6 +174,7 @@ struct ModelData {
   bool chain_solver = false;  // use the O(n) elimination for steps
   bool all_dynamic = false;   // massive joints and dynamic variables are the same, in the same order, and the trees
                               // agree
+  bool single_chain = false;  // and every joint hangs from the one before
   std::vector<int> slot_map, slot_off;       // kinematic slot -> elimination slot, per row
   std::vector<int> pattern, pattern_offset;  // structurally non-zero columns of each row of second derivatives with
                                              // constraints, sorted

@@ -34,16 +34,26 @@ DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) {
 }
 
 // Everything about the point (w.step.x, w.step.y, w.step.u, w.con.lam; C0, C1 included) that linearizations need;
-// `fresh`: w.kin.mid etc. already belong to it. second_order keeps per-body blocks. Returns a mask of lanes with usable
-// pivots.
+// `fresh`: w.kin.mid etc. already belong to it. second_order keeps per-body blocks. only_first: nothing but first_order()
+// of all columns follows, which then may use other factors. Returns a mask of lanes with usable pivots.
 //
 // reads step, con (and, if fresh, what residual() writes); writes comp, gen, newton, lin.E, lin.Fx .. Gu
-template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order) {
+template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order, bool only_first = false) {
   Slots<T> s = slots<T>(o, dt);
   if constexpr (std::is_same_v<T, double>) use_dense_rows(w, true);
   if (!fresh) residual(w, o, dt);
   if (w.M->nh < w.M->nc) velocity_rows(w, s, dt);
   composites(w, second_order);
+  w.loops.factored = false;
+  if constexpr (std::is_same_v<T, double>)
+    if (only_first && w.M->loops.used) {
+      start_loops(w);
+      constraint_wrenches(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.loops.end);
+      generators_by_joint(w, s);
+      elements_to_newton(w, w.kin.q, w.kin.v, s, dt * o.minus);
+      w.loops.on = false;  // rows are there already
+      w.loops.factored = loop_factor(w);
+    }
   generators(w, s, second_order);
   if (!w.M->flat) ball_generators(w, dt, false, true);
   second(w, w.lin.E, true);
@@ -53,7 +63,7 @@ template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, boo
   }
   w.newton.use_packed = true;
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
-  MaskOf<T> ok = factor(w);
+  MaskOf<T> ok = w.loops.factored ? le(T(0.0), T(1.0)) : factor(w);
   w.newton.use_packed = false;
   if (!w.M->potentials.empty()) potentials_by_ends(w, w.kin.q, s, w.lin.E);
   force_jacobian(w, w.kin.q, w.kin.v);
@@ -123,10 +133,20 @@ template <class T> void first_order(Work<T>& w, const StepOptions& o, T dt, bool
       for (int i = 0; i < nd; ++i)
         for (int k = c0; k < nv; ++k) Z[size_t(i) * ld + k] = 0;
     }
-  solve(w, Z + c0, (nc ? ld : xc) - c0, ld);
+  bool solved = false;
+  if constexpr (std::is_same_v<T, double>)
+    if ((solved = w.loops.factored)) {
+      for (int c = 0; c < nc; ++c) {
+        double* l = w.lin.L + size_t(c) * ld;
+        for (int k = 0; k < ld; ++k) l[k] = 0;
+        for (int k = 0; k < nk; ++k) l[rho + k] = w.con.C1[c * nv + nd + k];
+      }
+      loop_columns(w, dt, Z, w.lin.L, ld, nw);
+    }
+  if (!solved) solve(w, Z + c0, (nc ? ld : xc) - c0, ld);
   // multipliers: (C1 X) Lam = -(C1 Z + R2)/dt
   Lists<T> lists{w};
-  if (nc) {
+  if (nc && !solved) {
     for (int c = 0; c < nc; ++c) {
       const Element& e = M.constraints[c];
       for (int t = 0; t < e.n; ++t) {

@@ -9,6 +9,111 @@
 
 namespace dalembert {
 
+// components of the massive ancestors of each massive joint, itself last
+inline void plan_paths(ModelData& M) {
+  M.path_offset.assign(1, 0);
+  for (int j = 0; j < M.nm; ++j) {
+    const int up = M.joints[j].parent - 1;
+    if (up >= 0)
+      for (int t = M.path_offset[up]; t < M.path_offset[up + 1]; ++t) M.path_v.push_back(M.path_v[t]);
+    M.path_v.push_back(M.joints[j].v);
+    M.path_offset.push_back(int(M.path_v.size()));
+  }
+}
+
+// paths of the elimination tree, packed rows along them, and where the entries of the kinematic tree are there
+inline void plan_elimination(ModelData& M, const std::vector<int>& dynamic_parent) {
+  const int nd = M.nd;
+  M.elim_path_offset.assign(1, 0);
+  std::vector<int> below(nd + 1, 0);
+  for (int k = 0; k < nd; ++k) {
+    const int up = M.elim_parent[k];
+    if (up >= 0) {
+      for (int t = M.elim_path_offset[up]; t < M.elim_path_offset[up + 1]; ++t) M.elim_path.push_back(M.elim_path[t]);
+      M.elim_path.push_back(up);
+    }
+    M.elim_path_offset.push_back(int(M.elim_path.size()));
+    const int depth = M.elim_path_offset[k + 1] - M.elim_path_offset[k];
+    M.elim_depth.push_back(depth);
+    M.elim_row.push_back(M.packed);
+    M.packed += (depth + 1 + 7) / 8 * 8;
+    for (int t = M.elim_path_offset[k]; t < M.elim_path_offset[k + 1]; ++t) ++below[M.elim_path[t] + 1];
+  }
+  for (int k = 0; k < nd; ++k) below[k + 1] += below[k];
+  M.elim_below_offset = below;
+  M.elim_below.resize(M.elim_path.size());
+  for (int k = 0; k < nd; ++k)
+    for (int t = M.elim_path_offset[k]; t < M.elim_path_offset[k + 1]; ++t) M.elim_below[below[M.elim_path[t]]++] = k;
+  for (int k = 0; k < nd && M.coupled; ++k) {
+    M.slot_off.push_back(int(M.slot_map.size()));
+    const size_t first = M.slot_map.size();
+    for (int a = k; a >= 0; a = dynamic_parent[a]) M.slot_map.push_back(M.elim_depth[a]);
+    std::reverse(M.slot_map.begin() + first, M.slot_map.end());
+  }
+  if (!M.coupled) M.slot_off.assign(nd, 0);  // the same tree: slots are depths
+}
+
+// structurally non-zero columns of each row of the second derivatives, over all variables: paths, what elements couple,
+// and what constraints do
+inline void plan_patterns(ModelData& M, const std::vector<int>& coupling, const std::vector<int>& coupling_offset) {
+  const int nv = M.nv;
+  std::vector<std::vector<int>> rows(nv);
+  for (int i = 0; i < nv; ++i) rows[i].push_back(i);
+  for (int j = 0; j < M.nm; ++j)
+    for (int t = M.path_offset[j]; t + 1 < M.path_offset[j + 1]; ++t) {
+      rows[M.path_v[t]].push_back(M.joints[j].v);
+      rows[M.joints[j].v].push_back(M.path_v[t]);
+    }
+  auto put = [&](std::vector<int>& columns, std::vector<int>& offset, std::vector<int>& dynamic) {
+    offset.assign(1, 0);
+    for (std::vector<int>& r : rows) {
+      std::sort(r.begin(), r.end());
+      r.erase(std::unique(r.begin(), r.end()), r.end());
+      columns.insert(columns.end(), r.begin(), r.end());
+      offset.push_back(int(columns.size()));
+      dynamic.push_back(int(std::lower_bound(r.begin(), r.end(), M.nd) - r.begin()));
+    }
+  };
+  for (size_t c = 0; c + 1 < coupling_offset.size(); ++c)
+    for (int a = coupling_offset[c]; a < coupling_offset[c + 1]; ++a)
+      rows[coupling[a]].insert(rows[coupling[a]].end(), coupling.begin() + coupling_offset[c],
+                               coupling.begin() + coupling_offset[c + 1]);
+  put(M.free_pattern, M.free_pattern_offset, M.free_pattern_dynamic);
+  for (const Element& e : M.constraints) {
+    std::vector<int> clique(M.local_v.begin() + e.vars, M.local_v.begin() + e.vars + e.n);
+    clique.insert(clique.end(), M.local_v.begin() + e.rows, M.local_v.begin() + e.rows + e.nrow);
+    for (int a : clique) {
+      std::vector<int>& r = rows[a];
+      r.insert(r.end(), clique.begin(), clique.end());
+      if (int(r.size()) > 4 * nv) {  // many constraints on the same variables
+        std::sort(r.begin(), r.end());
+        r.erase(std::unique(r.begin(), r.end()), r.end());
+      }
+    }
+  }
+  put(M.pattern, M.pattern_offset, M.pattern_dynamic);
+}
+
+// of each element: which of its local variables are above which
+inline void plan_ancestry(ModelData& M) {
+  std::vector<int> enter(M.nj + 1, 0), leave(M.nj + 1, 0), count(M.nj + 1, 1), next(M.nj + 1, 1);
+  for (int j = M.nj; j >= 1; --j) count[M.joints[j - 1].parent] += count[j];
+  for (int j = 1; j <= M.nj; ++j) {  // numbers in preorder, whatever the order of the joints
+    const int up = M.joints[j - 1].parent;
+    enter[j] = enter[up] + next[up];
+    next[up] += count[j];
+  }
+  for (int j = 0; j <= M.nj; ++j) leave[j] = enter[j] + count[j];
+  for (auto* list : {&M.potentials, &M.forces, &M.constraints})
+    for (Element& e : *list) {
+      e.pair = int(M.ancestry.size());
+      const int* at = M.local_joint.data() + e.vars;
+      for (int i = 0; i < e.n; ++i)
+        for (int k = 0; k < e.n; ++k)
+          M.ancestry.push_back(at[i] > 0 && at[k] > 0 && enter[at[i]] <= enter[at[k]] && enter[at[k]] < leave[at[i]]);
+    }
+}
+
 inline void plan_rows(ModelData& M) {
   M.side_node.assign(M.nm + 8, 0);
   M.side_parent.assign(M.nm + 8, 0);

@@ -46,7 +46,6 @@ static std::vector<Element> elements(const nb::list& list, const std::vector<std
     e.kind = static_cast<ElementKind>(first + int(at - family.begin()));
     e.n = get<int>(d, "n");
     e.vars = get<int>(d, "vars");
-    e.pair = get<int>(d, "pair");
     e.site_a = get<int>(d, "site_a");
     e.site_b = get<int>(d, "site_b");
     e.site_c = get<int>(d, "site_c");
@@ -65,6 +64,38 @@ static std::vector<Element> elements(const nb::list& list, const std::vector<std
     out.push_back(e);
   }
   return out;
+}
+
+// what the plans below walk along; a wrong index must not become a wild read
+static void check_tree(const ModelData& M, const std::vector<int>& dynamic_parent, const std::vector<int>& coupling,
+                       const std::vector<int>& coupling_offset) {
+  auto need = [](bool good) {
+    if (!good) throw nb::value_error("bad model data: tree");
+  };
+  auto increasing = [&](const std::vector<int>& off, size_t size) {
+    need(!off.empty() && off.front() == 0 && off.back() == int(size));
+    for (size_t i = 1; i < off.size(); ++i) need(off[i - 1] <= off[i]);
+  };
+  need(M.nd >= 0 && M.nd <= M.nv && M.nm >= 0 && M.nm <= M.nj);
+  need(int(M.elim_parent.size()) == M.nd && int(dynamic_parent.size()) == M.nd && int(M.v_joint.size()) == M.nv);
+  need(int(M.dyn_joint.size()) == M.nd);
+  for (int j = 0; j < M.nj; ++j) {
+    need(M.joints[j].parent >= 0 && M.joints[j].parent <= j && (j >= M.nm || M.joints[j].parent <= M.nm));
+    need(M.joints[j].v >= 0 && M.joints[j].v < M.nv);
+  }
+  for (int j = 0; j < M.nm; ++j) need(M.v_joint[M.joints[j].v] == j);
+  for (int i = 0; i < M.nd; ++i)
+    for (int up : {M.elim_parent[i], dynamic_parent[i]}) need(up >= -1 && up < i);
+  for (int j : M.v_joint) need(j >= -1 && j < M.nj);
+  for (int v : coupling) need(v >= 0 && v < M.nv);
+  for (int v : M.local_v) need(v >= 0 && v < M.nv);
+  for (int j : M.local_joint) need(j >= 0 && j <= M.nj);
+  increasing(coupling_offset, coupling.size());
+  for (const Family& f : families())
+    for (const Element& e : M.*f.elements) {
+      need(e.n >= 0 && e.vars >= 0 && e.n <= int(M.local_v.size()) - e.vars && e.n <= int(M.local_joint.size()) - e.vars);
+      need(e.nrow >= 0 && e.rows >= 0 && e.nrow <= int(M.local_v.size()) - e.rows);
+    }
 }
 
 static void read(const nb::dict& d, ModelData& M) {
@@ -135,37 +166,12 @@ static void read(const nb::dict& d, ModelData& M) {
   M.constraint_angle_slot = get<std::vector<int>>(d, "cslot");
   M.dyn_joint = get<std::vector<int>>(d, "dyn_joint");
   M.v_joint = get<std::vector<int>>(d, "v_joint");
-  M.path_v = get<std::vector<int>>(d, "path_v");
-  M.path_offset = get<std::vector<int>>(d, "path_off");
-  plan_rows(M);
   M.elim_parent = get<std::vector<int>>(d, "eparent");
-  M.elim_depth = get<std::vector<int>>(d, "edepth");
-  M.elim_row = get<std::vector<int>>(d, "eoff");
-  M.elim_path = get<std::vector<int>>(d, "epath");
-  M.elim_path_offset = get<std::vector<int>>(d, "epath_off");
-  M.packed = get<int>(d, "packed");
+  const auto dynamic_parent = get<std::vector<int>>(d, "kparent");
+  const auto coupling = get<std::vector<int>>(d, "coupling"), coupling_offset = get<std::vector<int>>(d, "coupling_off");
   M.phi_slots = get<int>(d, "phi_slots");
-  M.elim_below = get<std::vector<int>>(d, "edesc");
-  M.elim_below_offset = get<std::vector<int>>(d, "edesc_off");
   M.coupled = get<bool>(d, "coupled");
   M.chain_solver = get<bool>(d, "chain_solver");
-  M.slot_map = get<std::vector<int>>(d, "slot_map");
-  M.slot_off = get<std::vector<int>>(d, "slot_off");
-  M.pattern = get<std::vector<int>>(d, "nbr");
-  M.pattern_offset = get<std::vector<int>>(d, "nbr_off");
-  M.free_pattern = get<std::vector<int>>(d, "lnbr");
-  M.free_pattern_offset = get<std::vector<int>>(d, "lnbr_off");
-  auto dynamic = [&M](const std::vector<int>& columns, const std::vector<int>& off) {
-    std::vector<int> out;
-    for (size_t r = 0; r + 1 < off.size(); ++r) {
-      int n = 0;
-      for (int t = off[r]; t < off[r + 1]; ++t) n += columns[t] < M.nd;
-      out.push_back(n);
-    }
-    return out;
-  };
-  M.pattern_dynamic = dynamic(M.pattern, M.pattern_offset);
-  M.free_pattern_dynamic = dynamic(M.free_pattern, M.free_pattern_offset);
   int first = 0;
   for (const Family& f : families()) {
     if (f.name == std::string("velocities")) M.nh = int(M.constraints.size());  // they follow the holonomic ones
@@ -177,7 +183,6 @@ static void read(const nb::dict& d, ModelData& M) {
   M.local_v = get<std::vector<int>>(d, "local_v");
   M.local_joint = get<std::vector<int>>(d, "local_joint");
   for (int x : get<std::vector<int>>(d, "path_flag")) M.path_flag.push_back((unsigned char)x);
-  for (int x : get<std::vector<int>>(d, "anc")) M.ancestry.push_back((unsigned char)x);
   M.tape_inputs = get<std::vector<int>>(d, "tape_inputs");
   for (nb::handle h : get<nb::list>(d, "tapes")) {
     nb::dict x = nb::cast<nb::dict>(h);
@@ -198,16 +203,24 @@ static void read(const nb::dict& d, ModelData& M) {
     M.splines.push_back(std::move(s));
   }
   // what is looked up below, before check() has seen the rest
-  for (const std::vector<int>* list : {&M.v_q, &M.dyn_joint, &M.elim_depth})
+  for (const std::vector<int>* list : {&M.v_q, &M.dyn_joint})
     if (M.nd < 0 || list->size() < size_t(M.nd)) throw nb::value_error("bad model data: sizes");
   for (int j : M.dyn_joint)
     if (j >= int(M.joints.size())) throw nb::value_error("bad model data: index out of range");
+  check_tree(M, dynamic_parent, coupling, coupling_offset);
+  plan_paths(M);
+  plan_rows(M);
+  plan_elimination(M, dynamic_parent);
+  plan_patterns(M, coupling, coupling_offset);
+  plan_ancestry(M);
   for (int i = 0; i < M.nd; ++i)
     if (M.v_q[i] >= 0 && M.dyn_joint[i] >= 0 && M.joints[M.dyn_joint[i]].turns()) M.hinges.push_back(M.v_q[i]);
   for (int j : M.local_joint) M.local_turn.push_back(j > 0 && j <= M.nj && M.joints[j - 1].turns());
   M.all_dynamic = M.nm == M.nd && !M.coupled && M.dyn_joint.size() == size_t(M.nd);
   for (int i = 0; i < M.nd && M.all_dynamic; ++i)
     M.all_dynamic = M.dyn_joint[i] == i && M.joints[i].v == i && M.joints[i].depth_all == M.elim_depth[i];
+  M.single_chain = M.all_dynamic;
+  for (int j = 0; j < M.nj; ++j) M.single_chain = M.single_chain && j < M.nm && M.joints[j].parent == j;
   M.damping = get<std::vector<double>>(d, "damping");
   M.has_damping = get<bool>(d, "has_damping");
   M.force_v = get<std::vector<int>>(d, "force_v");

@@ -128,6 +128,7 @@ template <class T> struct ConstraintRows {
 };
 struct LoopWork {                 // elimination of a tree with loops (loops.hpp)
   bool on = false;                // constraints are wrenches now, and C0, C1 are not kept
+  bool factored = false;          // prepare() has left its factors here
   double *start, *end;            // wrenches of each constraint on the poses of its sites at q_k, q_k+1 (18 each)
   double* force;                  // Dh(q_k)^T lambda (nv)
   V6<double>*S0, *S1, *push;      // twists at both ends by joint; wrenches by pose
@@ -135,6 +136,7 @@ struct LoopWork {                 // elimination of a tree with loops (loops.hpp
   double *a, *c, *q1, *q2;        // of each dynamic component, one pose's entries each
   double *F, *U, *W, *inverse, *size, *z, *phi;
   double* columns;  // right-hand sides side by side
+  double *L, *row, *R0, *R1;  // condensed.hpp
 };
 template <class T> struct StepState {
   T *x, *y;           // q_k, q_k+1 (nq)
@@ -323,13 +325,19 @@ template <class T> struct Work {
       take(loops.push, np);
       for (double** g : {&loops.turn, &loops.shift, &loops.length}) take(*g, np);
       for (double** g : {&loops.a, &loops.c, &loops.q1, &loops.q2}) take(*g, nd * plan.lanes);
+      const CondensedPlan& whole = plan.condensed;
+      const size_t n = whole.unknown.size();
       take(loops.F, plan.matrices);
-      take(loops.U, plan.rows);
+      take(loops.U, plan.rows + whole.upper.size() + kPad);
       take(loops.W, plan.rows);
-      take(loops.inverse, plan.steps.size());
+      take(loops.inverse, plan.steps.size() + n);
+      take(loops.L, whole.lower.size());
+      take(loops.row, n + kPad);
+      take(loops.R0, n ? m.local_v.size() : 0);
+      take(loops.R1, n ? m.local_v.size() : 0);
       take(loops.size, plan.vectors);
       take(loops.z, plan.steps.size() * (large ? 8 : 1));
-      take(loops.phi, plan.vectors * (large ? 8 : 1));
+      take(loops.phi, (plan.vectors + n) * (large ? 8 : 1));
       take(loops.columns, (nd + nc) * (large ? 16 : 2));
     }
 

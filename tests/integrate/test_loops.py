@@ -7,6 +7,7 @@ import pytest
 
 import dalembert as da
 from dalembert import models
+from dalembert.mechanics import core
 
 
 def net(columns: int, rows: int) -> da.Model:
@@ -88,10 +89,14 @@ def test_prescribed_joint_inside() -> None:
     compare(model, np.zeros(model.nq), kinematic=0.3 * np.sin(4 * t)[:, None])
 
 
-def test_net() -> None:
-    model = net(4, 12)
+@pytest.mark.parametrize(("columns", "rows", "way"), [(3, 30, "fronts"), (12, 12, "whole")])
+def test_net(columns: int, rows: int, way: str) -> None:
+    model = net(columns, rows)
+    assert core(model).loops == way
     q = np.zeros(model.nq)
+    q[[model.index(f"q{c}_0") for c in range(columns)]] = 0.2
     compare(model, q)
+    check_derivatives(model, q)
 
 
 def test_rod_of_prescribed_length() -> None:
@@ -134,11 +139,30 @@ def test_nearly_flat_lift(theta: float) -> None:
     compare(lift, models.scissor_lift_configuration(theta, segments=20), dt=1e-3, atol=1e-14 / theta, lam=1e-8 / theta)
 
 
-def test_derivatives() -> None:
-    """A, B after a step of the elimination are those of the dense path."""
-    lift = models.scissor_lift(15)
-    fast, plain = da.MidpointVI(lift, 0.005), da.MidpointVI(lift, 0.005, plain=True)
-    start = fast.state(q=models.scissor_lift_configuration(0.6, segments=15), v=np.zeros(lift.nv))
-    state = fast.simulate(start, steps=5)[5]
-    a, b = fast.linearize(state), plain.linearize(state)
-    np.testing.assert_allclose(a[0], b[0], rtol=0, atol=1e-11 * abs(b[0]).max())
+def check_derivatives(model: da.Model, q: np.ndarray, dt: float = 0.005) -> None:
+    """A, B by the elimination against those of the dense path, whose second order needs the dense factors."""
+    system = da.System(da.MidpointVI(model, dt), steps=6)
+    x = system.simulate(system.x(q=q), np.zeros((6, 0)))[5]
+    A, _ = system.linearize(x, np.zeros(0))
+    tall = np.vstack([system.adjoint(x, np.zeros(0), 0, z)[0] for z in np.eye(system.ndx)])
+    np.testing.assert_allclose(A, tall, rtol=0, atol=1e-10 * abs(tall).max())
+
+
+def test_derivatives_of_a_lift() -> None:
+    check_derivatives(models.scissor_lift(15), models.scissor_lift_configuration(0.6, segments=15))
+
+
+def test_velocities_along_constraints() -> None:
+    """Momentum to velocity without the mass matrix, prescribed joints included."""
+    model = four_bars(10, drive=True)
+    assert core(model).loops == "fronts"
+    vi = da.MidpointVI(model, 0.005)
+    v = da.consistent_velocity(model, np.zeros(model.nq), np.linspace(-1.0, 1.0, model.nv))
+    state = vi.state(q=np.zeros(model.nq), v=v)
+    np.testing.assert_allclose(state.v, v, atol=1e-11)
+
+
+def test_the_way_is_chosen_by_size() -> None:
+    assert core(models.scissor_lift(2)).loops == "dense"
+    assert core(models.scissor_lift(30)).loops == "fronts"
+    assert core(models.n_link(3)).loops == "dense"

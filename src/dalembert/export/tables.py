@@ -198,8 +198,11 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
     parts.append(write.reals("reference_start", start))
     if slides:
         parts += [write.integers("reference_q", slides), write.reals("reference_axis", axes)]
-    path, offset = plain["epath"], plain["epath_off"]
-    full = all(list(path[offset[k] : offset[k + 1]]) == list(range(k)) for k in range(model.nd))
+    paths: list[list[int]] = []
+    for up in plain["eparent"]:
+        paths.append([*paths[up], up] if up >= 0 else [])
+    path, offset = [i for p in paths for i in p], np.cumsum([0, *map(len, paths)]).tolist()
+    full = all(p == list(range(k)) for k, p in enumerate(paths))
     if full:
         parts.append("/* every variable is coupled with all before it */\n")
         parts.append("#define ABOVE_COUNT(k) (k)\n#define ABOVE(k, i) (i)\n")
@@ -241,6 +244,7 @@ def _element_tables(
     inputs: list[int] = []
     columns: list[int] = []
     maps: list[float] = []
+    ancestors: list[int] = []
     kinds: list[str] = []
     lists: list[str] = []
     out = argument = 1
@@ -269,7 +273,10 @@ def _element_tables(
             argument = max(argument, 2 * n + count if "Tape" in kind else 0, n + n * n if kind == "LinearDamper" else 0)
             fields = (row["site_a"], row["site_b"], row["site_c"], row["length_var"], start, row["spline"])
             rest = (row["tape"][0], row["tape"][1], nrow, where, count, first, at, axes)
-            values = ", ".join(map(str, (n, row["vars"], row["pair"], *fields, *rest)))
+            values = ", ".join(map(str, (n, row["vars"], len(ancestors), *fields, *rest)))
+            joints = [j - 1 for j in table.local_joint[row["vars"] : row["vars"] + n]]
+            above = [set(table.tree.path(j)) for j in joints]
+            ancestors += [int(joints[i] >= 0 and joints[i] in above[k]) for i in range(n) for k in range(n)]
             lines.append(f"    {{{ENUM.get(word, word.upper())}, {values}}}, /* {_comment(e.label)} */\n")
         if lines:
             lists.append(f"static const element {family}[{len(lines)}] = {{\n{''.join(lines)}}};\n")
@@ -302,7 +309,7 @@ def _element_tables(
         parts += [
             write.integers("local_joint", [j - 1 for j in table.local_joint]),
             write.integers("local_path", table.path_flag, "bits: moves site a, b, c"),
-            *([write.integers("ancestor", table.anc)] if sites else []),
+            *([write.integers("ancestor", ancestors)] if sites else []),
             write.integers("site_pose", [s["pose"] for s in table.sites], "points on joints"),
         ]
         if sites:

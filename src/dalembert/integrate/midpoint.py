@@ -10,6 +10,7 @@ Structured linearization, Trajectory optimization and trep; only first order whe
 from __future__ import annotations
 
 import logging
+import math
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -45,12 +46,21 @@ from .onestep import OneStepMap, Tangent
 from .quality import check_accuracy, say
 from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
-from .trajectory import State, Trajectory, fixed, joined
+from .trajectory import State, Trajectory, fixed, joined, made
 
 LOG = logging.getLogger("dalembert.integrate")
 PIECE = 1 << 20  # steps that are simulated at once where not every state is kept
 FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 ADAPT_PIECES = 32  # of a prescribed motion between two output times
+
+
+_DERIVED = ("_q_shape", "_p_shape", "_u_shape", "_no_u", "_at_rest", "_quick")  # made again with the options
+_FLOAT = np.dtype(np.float64)
+
+
+def _as_is(a: object, shape: tuple[int, ...]) -> bool:
+    """Whether the core can read this array without a conversion."""
+    return type(a) is np.ndarray and a.dtype is _FLOAT and a.shape == shape
 
 
 class MidpointVI(OneStepMap):
@@ -133,6 +143,10 @@ class MidpointVI(OneStepMap):
     def _make_options(self) -> None:
         self._core = core(self.model)
         self.options = self._options(self.order)
+        model = self.model
+        self._q_shape, self._p_shape, self._u_shape = (model.nq,), (model.nd,), (model.nu,)
+        self._no_u, self._at_rest = fixed(np.zeros(model.nu)), fixed(np.zeros(model.nkv))
+        self._quick = model.configuration.flat and isinstance(self.dt, float)
 
     def _options(self, order: int, rule: tuple[float, float, float] | None = None) -> _core.Options:
         """Options of the core; `rule` is (alpha, shares of F- and F+), the integrator's own by default."""
@@ -147,7 +161,7 @@ class MidpointVI(OneStepMap):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_core", "options")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_core", "options") and k not in _DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -305,6 +319,10 @@ class MidpointVI(OneStepMap):
 
         Newton starts from `guess` (nq,) or, without it, from q itself, so the result depends on nothing but the arguments.
         """
+        if dt is None and guess is None and kinematic is None and self._quick:
+            new = self._quick_step(state, u)
+            if new is not None:
+                return new
         model = self.model
         h = self._length(dt)
         q, p = self._checked(state)
@@ -317,6 +335,21 @@ class MidpointVI(OneStepMap):
             self._fail(status, error, 0, state.t, state, None)
         rate = model.difference(q, new_q)[model.nd :] / h
         return State(state.t + h, new_q, new_p, lam, rate, model)
+
+    def _quick_step(self, state: State, u: Named | None) -> State | None:
+        """The step of arrays as the core takes them; None where something has to be converted, or is wrong, which `step` then finds out. (A number
+        that is not finite makes a step fail.)"""
+        h = self.dt
+        if type(state) is not State or not math.isfinite(state.t) or type(h) is not float:
+            return None
+        q, p, x = state.q, state.p, self._no_u if u is None else u
+        if not (_as_is(q, self._q_shape) and _as_is(p, self._p_shape) and _as_is(x, self._u_shape)):
+            return None
+        try:
+            new_q, new_p, lam, _, status, _ = self._core.step(self.options, h, q, p, x, q, state.lam)
+        except (TypeError, ValueError):
+            return None
+        return None if status else made(state.t + h, new_q, new_p, lam, self._at_rest, self.model)
 
     def _solve(
         self, h: float, q: Array, p: Array, u: Array, y: Array, lam: Array, way: Array | None = None
@@ -870,9 +903,14 @@ class MidpointVI(OneStepMap):
             rho = q[self.model.nqd :]
             if kinematic is not None:
                 rho = self.model.prescribed.point(kinematic, "kinematic")
+            inputs, h = vector(u, self.model.inputs, "u"), self._length(dt)
+            if self.model.nk == self.model.nkv:
+                guess = q if kinematic is None else np.concatenate([q[: self.model.nqd], rho])
+                *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, np.zeros(self.model.nc))
+                if not status:
+                    return A, B
             y = np.concatenate([q, p, np.zeros(self.model.nkv)])
-            w = np.concatenate([vector(u, self.model.inputs, "u"), rho])
-            h = self._length(dt)
+            w = np.concatenate([inputs, rho])
             step = MidpointSteps(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))
         else:
             if kinematic is not None:

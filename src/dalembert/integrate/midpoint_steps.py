@@ -186,25 +186,27 @@ class MidpointSteps(Steps):
 
     def linearize(self, x: Array, u: Array, k: int) -> tuple[Array, Array]:
         """A (ndx, ndx), B (ndx, nu) of step k."""
-        vi = self.one_step
-        A, B, bad, code = vi._core.linearize_trajectory(
-            vi.options, np.stack([x, x]), u[None], self.dt[k : k + 1], None, 1
-        )
-        if bad == 0:
-            self._refuse(code, k, x, u)
-        return A[0], B[0]
+        return self._advance(x, u, k)[3:5]
 
     def advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
         """(x', A, B) of step k: Newton's end is where the derivatives are taken."""
-        vi = self.one_step
-        q, p, lam = self.solve(x, u, k)
-        new = np.concatenate([q, p, self._rate(x, u) / self.dt[k]])
-        A, B, bad, code = vi._core.linearize_trajectory(
-            vi.options, np.stack([x, new]), u[None], self.dt[k : k + 1], lam[None], 1
+        q, p, _, A, B = self._advance(x, u, k, solve=True)
+        return np.concatenate([q, p, self._rate(x, u) / self.dt[k]]), A, B
+
+    def _advance(self, x: Array, u: Array, k: int, solve: bool = False) -> tuple[Array, Array, Array, Array, Array]:
+        """(q', p', lambda, A, B) of step k. `solve`: where the step itself fails, its error counts."""
+        vi, nq, nu = self.one_step, self._nq, self._nu
+        guess = x[:nq]
+        if self._nqd < nq:
+            guess = np.concatenate([x[: self._nqd], u[nu:]])
+        q, p, lam, A, B, status, _ = vi._core.advance(
+            vi.options, self.dt[k], x[:nq], x[nq : nq + self._nd], u[:nu], guess, self._no_lam
         )
-        if bad == 0:
-            self._refuse(code, k, x, u)
-        return new, A[0], B[0]
+        if status:
+            if solve:
+                self.solve(x, u, k)
+            self._refuse(status, k, x, u)
+        return q, p, lam, A, B
 
     def linearize_trajectory(self, X: Array, U: Array, threads: int | None = None) -> tuple[Array, Array]:
         """A (N, ndx, ndx), B (N, ndx, nu) at every (X_k, U_k); threads over the steps."""

@@ -115,6 +115,13 @@ def _named(model: Model, name: str, q: Array, p: Array, lam: Array, v: Callable[
     return None
 
 
+def made(t: float, q: Array, p: Array, lam: Array, v_rho: Array, model: Model) -> State:
+    """A State of arrays that need no look: as State(...), in a third of the time."""
+    state = object.__new__(State)
+    state.__dict__.update(t=t, q=q, p=p, lam=lam, v_rho=v_rho, model=model)
+    return state
+
+
 def fixed(a: Array) -> Array:
     """The same numbers, read only."""
     view = a.view()

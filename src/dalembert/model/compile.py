@@ -74,7 +74,6 @@ def describe(model: Model) -> dict[str, Any]:
         "local_v": table.local_v,
         "local_joint": table.local_joint,
         "path_flag": table.path_flag,
-        "anc": table.anc,
         "tape_inputs": table.tape_inputs,
         "tapes": table.tapes,
         "splines": table.splines,
@@ -139,18 +138,17 @@ def _seen_by_constraints(tree: Tree, table: Table, constraints: list[Row]) -> di
 def _structure(
     tree: Tree, table: Table, potentials: list[Row], forces: list[Row], constraints: list[Row]
 ) -> dict[str, Any]:
-    """Structure of the Newton matrix: the elimination tree, and which second derivatives can differ from zero."""
+    """Structure of the Newton matrix: the elimination tree, and which variables elements couple (the core makes the lists of these)."""
     model = tree.model
-    elements = potentials + forces
-    nd, nv = model.nd, model.nv
+    nd = model.nd
     dyn_joint = [tree.v_joint[d] for d in range(nd)]
-    # dynamic kinematic tree: nearest dynamic ancestor
-    kparent, kpath = [], []
-    for d in range(nd):
-        path = [tree.joints[j]["v"] for j in tree.path(dyn_joint[d])[:-1]]
-        path = [p for p in path if p < nd]
-        kpath.append(path)
-        kparent.append(path[-1] if path else -1)
+    # nearest dynamic variable at or above each joint, then the dynamic kinematic tree
+    nearest: list[int] = []
+    for joint in tree.joints:
+        above = nearest[joint["parent"] - 1] if joint["parent"] else -1
+        nearest.append(joint["v"] if joint["v"] < nd else above)
+    parents = [tree.joints[j]["parent"] - 1 if j >= 0 else -1 for j in dyn_joint]
+    kparent = [nearest[j] if j >= 0 else -1 for j in parents]
 
     def cliques(found: list[Row]) -> list[list[int]]:
         out = []
@@ -160,75 +158,40 @@ def _structure(
             out.append(sorted({*local, *rows}))
         return out
 
-    # elimination tree of the union pattern, leaves (large indices) first
-    lower: list[set[int]] = [set(p) for p in kpath]
-    for clique in cliques(elements):
-        dynamic = [v for v in clique if v < nd]
-        for i, a in enumerate(dynamic):
-            lower[a].update(dynamic[:i])
-    eparent = [-1] * nd
-    for k in range(nd - 1, -1, -1):
+    coupling = [c for c in cliques(potentials + forces) if len(c) > 1]
+    eparent = _elimination_tree(kparent, [[v for v in c if v < nd] for c in coupling])
+    depth: list[int] = []
+    for up in eparent:
+        depth.append(depth[up] + 1 if up >= 0 else 0)
+    diagonal = not forces and all(e["n"] <= 1 for e in potentials)
+    return {
+        "dyn_joint": dyn_joint,
+        "kparent": kparent,
+        "eparent": eparent,
+        "phi_slots": tree.phi_slots,
+        "coupled": eparent != kparent,
+        "chain_solver": eparent == kparent and diagonal and max(depth, default=0) >= CHAIN_DEPTH,
+        "coupling": [v for c in coupling for v in c],
+        "coupling_off": _offsets(coupling),
+    }
+
+
+def _elimination_tree(kparent: list[int], cliques: list[list[int]]) -> list[int]:
+    """Parents in the elimination tree of the union of paths to the root and cliques, leaves (large numbers) first."""
+    if not cliques:
+        return kparent
+    lower: list[set[int]] = []
+    for up in kparent:
+        lower.append(lower[up] | {up} if up >= 0 else set())
+    for clique in cliques:
+        for i, a in enumerate(clique):
+            lower[a].update(clique[:i])
+    eparent = [-1] * len(kparent)
+    for k in range(len(kparent) - 1, -1, -1):
         if lower[k]:
             eparent[k] = max(lower[k])
             lower[eparent[k]] |= lower[k] - {eparent[k]}
-    epath: list[list[int]] = []
-    for k in range(nd):
-        epath.append([] if eparent[k] < 0 else [*epath[eparent[k]], eparent[k]])
-    edepth = [len(p) for p in epath]
-    below: list[list[int]] = [[] for _ in range(nd)]
-    for k in range(nd):
-        for a in epath[k]:
-            below[a].append(k)
-    coupled = eparent != kparent
-    offsets, at = [], 0
-    for k in range(nd):
-        offsets.append(at)
-        at += (edepth[k] + 1 + 7) // 8 * 8
-    diagonal = not forces and all(e["n"] <= 1 for e in potentials)
-    chain = not coupled and diagonal and max(edepth, default=0) >= CHAIN_DEPTH
-    slot_map: list[int] = []
-    slot_off: list[int] = []
-    for k in range(nd):
-        slot_off.append(len(slot_map))
-        slot_map += [edepth[a] for a in kpath[k]] + [edepth[k]]
-    # structurally non-zero columns of each row of the second derivatives, over all variables
-    columns: list[set[int]] = [{i} for i in range(nv)]
-    for j in range(tree.nm):
-        path = [tree.joints[i]["v"] for i in tree.path(j)]
-        for a in path:
-            columns[a].add(path[-1])
-            columns[path[-1]].add(a)
-    for clique in cliques(elements):
-        for a in clique:
-            columns[a].update(clique)
-    lnbr = [sorted(c) for c in columns]
-    for clique in cliques(constraints):
-        for a in clique:
-            columns[a].update(clique)
-    nbr = [sorted(c) for c in columns]
-    massive = [[tree.joints[i]["v"] for i in tree.path(j)] for j in range(tree.nm)]
-    return {
-        "path_v": [v for p in massive for v in p],
-        "path_off": _offsets(massive),
-        "dyn_joint": dyn_joint,
-        "eparent": eparent,
-        "edepth": edepth,
-        "eoff": offsets,
-        "packed": at,
-        "phi_slots": tree.phi_slots,
-        "epath": [a for p in epath for a in p],
-        "epath_off": _offsets(epath),
-        "edesc": [d for r in below for d in r],
-        "edesc_off": _offsets(below),
-        "coupled": coupled,
-        "chain_solver": chain,
-        "slot_map": slot_map,
-        "slot_off": slot_off,
-        "nbr": [i for r in nbr for i in r],
-        "nbr_off": _offsets(nbr),
-        "lnbr": [i for r in lnbr for i in r],
-        "lnbr_off": _offsets(lnbr),
-    }
+    return eparent
 
 
 def _offsets(rows: list[list[int]]) -> list[int]:

@@ -37,7 +37,6 @@ class Table:
         self.local_v: list[int] = []
         self.local_joint: list[int] = []
         self.path_flag: list[int] = []
-        self.anc: list[int] = []
         self.tapes: list[dict[str, Any]] = []
         self.splines: list[dict[str, Any]] = []
         self.tape_inputs: list[int] = []
@@ -179,19 +178,16 @@ class Table:
     ) -> Row:
         n = len(variables)
         self.max_local = max(self.max_local, n)
-        start, pair = len(self.local_v), len(self.anc)
+        start = len(self.local_v)
         self.local_v += variables
         self.local_q += [self._coordinate[v] for v in variables]
         self.local_joint += [j + 1 for j in joints]
         self.path_flag += flags
-        above = [set(self.tree.path(j)) for j in joints]
-        self.anc += [int(joints[i] >= 0 and joints[i] in above[k]) for i in range(n) for k in range(n)]
         par = [_plain(x) for x in numbers]
         return {
             "kind": kind,
             "n": n,
             "vars": start,
-            "pair": pair,
             "site_a": -1,
             "site_b": -1,
             "site_c": -1,
