@@ -158,9 +158,14 @@ void bind_steps(nb::class_<Core>& c) {
     Lease s(c);
     const KernelTable& k = c.table();
     int st = k.step(s, o, dt, x.data(), p.data(), u.data(), y, l, pn, &its, &err);
-    const bool whole = o.parts->count == 1;
-    if (!st)
-      st = k.linearize(s, o, dt, x.data(), p.data(), u.data(), y, l, whole ? Given::just_solved : Given::guess, A, B);
+    if (!st && o.parts->count == 1)
+      st = k.linearize(s, o, dt, x.data(), p.data(), u.data(), y, l, Given::just_solved, A, B);
+    else if (!st) {  // parts are solved again: not into the result
+      std::vector<double> y2(y, y + z.nq), l2(l, l + z.nc);
+      y2.push_back(0);
+      l2.push_back(0);
+      st = k.linearize(s, o, dt, x.data(), p.data(), u.data(), y2.data(), l2.data(), Given::guess, A, B);
+    }
     return nb::make_tuple(ay, ap, al, aa, ab, st, err);
   })
       .def("linearize_trajectory", &linearize_trajectory, nb::arg("options"), nb::arg("X"), nb::arg("U"), nb::arg("dt"),

@@ -70,7 +70,7 @@ static std::vector<Element> elements(const nb::list& list, const std::vector<std
 static void check_tree(const ModelData& M, const std::vector<int>& dynamic_parent, const std::vector<int>& coupling,
                        const std::vector<int>& coupling_offset) {
   auto need = [](bool good) {
-    if (!good) throw nb::value_error("bad model data: tree");
+    if (!good) throw nb::value_error("bad model data: index out of range in the tree");
   };
   auto increasing = [&](const std::vector<int>& off, size_t size) {
     need(!off.empty() && off.front() == 0 && off.back() == int(size));

@@ -89,7 +89,7 @@ def test_prescribed_joint_inside() -> None:
     compare(model, np.zeros(model.nq), kinematic=0.3 * np.sin(4 * t)[:, None])
 
 
-@pytest.mark.parametrize(("columns", "rows", "way"), [(3, 30, "fronts"), (12, 12, "whole")])
+@pytest.mark.parametrize(("columns", "rows", "way"), [(3, 60, "fronts"), (12, 12, "whole")])
 def test_net(columns: int, rows: int, way: str) -> None:
     model = net(columns, rows)
     assert core(model).loops == way
@@ -154,7 +154,7 @@ def test_derivatives_of_a_lift() -> None:
 
 def test_velocities_along_constraints() -> None:
     """Momentum to velocity without the mass matrix, prescribed joints included."""
-    model = four_bars(10, drive=True)
+    model = four_bars(40, drive=True)
     assert core(model).loops == "fronts"
     vi = da.MidpointVI(model, 0.005)
     v = da.consistent_velocity(model, np.zeros(model.nq), np.linspace(-1.0, 1.0, model.nv))
