@@ -195,6 +195,9 @@ def _function(rng, kind, frames, variables, field):  # type: ignore[no-untyped-d
 # by field: (rng, kind, frames, variables, field) -> a value
 _SAMPLES = {
     f.NumberField: lambda rng, *_: float(rng.uniform(0.2, 2)),
+    f.SizeField: lambda rng, *_: float(rng.uniform(0.0, 0.3)),
+    f.ShareField: lambda rng, *_: float(rng.uniform(0.0, 1.0)),
+    f.BoundField: lambda rng, kind, frames, variables, field: float(rng.uniform(0.1, 2)) * (1 if field.upper else -1),
     f.VectorField: lambda rng, *_: tuple(rng.normal(size=3)),
     f.AxisField: lambda rng, *_: tuple(rng.normal(size=3)) if rng.random() < 0.7 else _letters(rng),
     f.AxesField: lambda rng, *_: [tuple(rng.normal(size=3))] if rng.random() < 0.7 else _letters(rng),

@@ -337,6 +337,15 @@ from .mechanics import (
     frame_jacobian as frame_jacobian,
 )
 from .mechanics import (
+    gap_hessian as gap_hessian,
+)
+from .mechanics import (
+    gap_jacobian as gap_jacobian,
+)
+from .mechanics import (
+    gaps as gaps,
+)
+from .mechanics import (
     kinetic_energy as kinetic_energy,
 )
 from .mechanics import (
@@ -397,6 +406,9 @@ from .model import (
     Constraint as Constraint,
 )
 from .model import (
+    Contact as Contact,
+)
+from .model import (
     Damping as Damping,
 )
 from .model import (
@@ -422,6 +434,9 @@ from .model import (
 )
 from .model import (
     KnifeEdge as KnifeEdge,
+)
+from .model import (
+    Limit as Limit,
 )
 from .model import (
     LinearDamper as LinearDamper,
@@ -458,6 +473,9 @@ from .model import (
 )
 from .model import (
     RollingSphere as RollingSphere,
+)
+from .model import (
+    SphereContact as SphereContact,
 )
 from .model import (
     Spline as Spline,
@@ -536,9 +554,6 @@ from .optimization import (
 )
 from .optimization import (
     ExpressionCost as ExpressionCost,
-)
-from .optimization import (
-    Limit as Limit,
 )
 from .optimization import (
     TerminalCost as TerminalCost,

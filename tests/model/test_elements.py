@@ -99,6 +99,9 @@ def test_viewers_can_draw_what_they_ask_for(kind: str) -> None:
 
 WRONG: dict[type[f.Field], tuple[Any, ...]] = {
     f.NumberField: (math.nan, math.inf, "1", None, True, [1.0], 10**400),
+    f.SizeField: (-0.1, math.nan, "1", None, True),
+    f.ShareField: (-0.1, 1.1, math.nan, "1", None, True),
+    f.BoundField: (math.nan, math.inf, "1", True, [1.0]),
     f.VectorField: ((1, 2), (1, 2, 3, 4), "down", 3.0, None, {"x": 1}, (0, math.nan, 0), (0, "0", 0)),
     f.AxisField: ((1, 2), "w", "", 3.0, None, (0, 0, 0), (0, math.inf, 0)),
     f.AxesField: ((1, 2, 3), "xw", "", (), 3.0, None, [(0, 0, 0)], [(0, math.nan, 1)]),

@@ -84,6 +84,7 @@ def export_c(
     ['cart_pole.h', 'cart_pole.c', 'cart_pole_vectors.h', 'main.c', 'CMakeLists.txt']
     """
     vi = _integrator(system)
+    vi.model.require_no_contacts("export_c")
     if real not in _PRECISION:
         raise ValueError(f"real must be 'double' or 'float', not {real!r}")
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or not 1 <= max_iterations <= 1000:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import floats, matrix, whole
 from ..progress import progress as shown
+from .impacts import say_crossed
 from .midpoint import MidpointVI, refuse_order
 from .quality import check_accuracy, say_of_batch
 from .trajectory import State, Trajectory
@@ -150,6 +151,9 @@ def rollouts(
     for i in np.flatnonzero(completed < n):
         checks[i, int(completed[i]) if keep else 1 :] = np.nan
     batch = Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop), checks)
+    if model.gaps and accuracy != "ignore":
+        ends = q.reshape(-1, model.nq)
+        say_crossed(model, np.tile(t if keep else t[-1:], len(starts)), ends, "rollouts", accuracy)
     say_of_batch(checks, accuracy, model=model, t=t, order=vi.order, dt=float(dt.min(initial=np.inf)), batch=batch)
     return batch
 

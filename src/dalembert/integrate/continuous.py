@@ -42,6 +42,7 @@ def simulate_continuous(
     """
     from scipy.integrate import solve_ivp
 
+    model.require_no_contacts("simulate_continuous")
     c = core(model)
     nd, nq, nk = model.nd, model.nq, model.nk
     times = floats(t, "t")

@@ -42,6 +42,7 @@ class EulerModel(OneStepMap):
         if not self.model.configuration.flat:
             raise ValueError("EulerModel adds velocities to coordinates: all joints must be hinges or sliders")
         self.model.require_holonomic("EulerModel", "MidpointVI")
+        self.model.require_no_contacts("EulerModel")
 
     @property
     def nx(self) -> int:

@@ -292,7 +292,7 @@ def may_dip(g: Array) -> Any:
 
 def zero(f: Callable[[float], float], a: float, fa: float, b: float, fb: float, width: float) -> tuple[float, float]:
     """(before, after): neighbours around a zero of f between a and b, where fa and fb have different signs; `before` has the sign of
-    fa, `after` that of fb or the value 0. Inverse quadratic steps, bisection where these do not pay (Chandrupatla's rule).
+    fa, `after` that of fb; both are the zero where f is 0 there. Inverse quadratic steps, bisection where these do not pay (Chandrupatla's rule).
 
     >>> before, after = zero(lambda x: 2 - x * x, 0.0, 2.0, 2.0, -2.0, 1e-16)
     >>> after - before < 1e-15, abs(after - 2**0.5) < 1e-15
@@ -310,7 +310,9 @@ def zero(f: Callable[[float], float], a: float, fa: float, b: float, fb: float, 
             first = x
         else:
             last, end = x, fx
-        if end == 0 or abs(last - first) <= width:
+        if end == 0:
+            return last, last
+        if abs(last - first) <= width:
             break
         if math.copysign(1, fx) == math.copysign(1, f1):
             x3, f3 = x1, f1

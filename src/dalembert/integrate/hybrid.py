@@ -4,6 +4,9 @@ Watches (`events.py`) are evaluated at the ends of all steps of a chunk at once.
 lengths until the passage is known to rounding. What only records leaves the motion as it is; what changes it (a stop, a new state)
 ends the step there, and the rest of the step follows, so that the instants of the motion stay on the grid of its steps. Inputs are held
 during the whole step; prescribed variables follow their function of time, or straight lines between the ends of the step.
+
+Limits and contacts are looked at in the same way: gaps that close are impacts (`impacts.py`), and a contact that rests is a constraint of
+the steps that follow, until the force that it needs would pull: that instant is looked for, too.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..errors import Stop
+from ..errors import ConvergenceError, Stop
+from ..mechanics import core, gap_jacobian, gaps
 from ..progress import progress as shown
 from .events import Occurrence, Watch, may_dip, passed, zero
+from .impacts import REST, TOUCH, Contacts, Impact, Jump, check_gaps, complementary, impacts_of
 from .quality import BALANCE, STEPS
 from .trajectory import State, Trajectory, fixed
 
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 
 FIRST, MOST = 32, 4096  # steps of a chunk
 SEARCH = 24  # trials to find where a dip is deepest
+SHARES = np.linspace(0.1, 0.9, 9)
+IN_A_STEP = 1000  # things that may happen in one step
 
 Solution = tuple[Array, Array, Array]  # q, p and multipliers at the end of (a part of) a step
 
@@ -43,6 +50,38 @@ class Feed:
     prescribed: Callable[[Array], Array] | None = None
 
 
+@dataclass(frozen=True)
+class Piece:
+    """What the derivatives of a motion need to know: `steps` whole steps from `step` on with the gaps `held` closed, or (steps = 0) a part of a
+    step of this `length`, at whose end the `cause` became zero ("gap" or "force" of the gap `number`; "" at the end of the step, "event" for one
+    that is not differentiated) and the `jumps` followed."""
+
+    step: int
+    steps: int
+    length: float
+    held: tuple[int, ...]
+    cause: str = ""
+    number: int = -1
+    jumps: tuple[Jump, ...] = ()
+
+    def within(self, first: int, last: int) -> list[Piece]:
+        """What it is of the steps from `first` to before `last`, counted from there."""
+        if not self.steps:
+            return [replace(self, step=self.step - first)] if first <= self.step < last else []
+        begin, end = max(self.step, first), min(self.step + self.steps, last)
+        return [replace(self, step=begin - first, steps=end - begin)] if begin < end else []
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Something inside of a step: after `tau`, a watch, or a `cause` of the gap `number`."""
+
+    tau: float
+    watch: Watch | None = None
+    cause: str = "event"
+    number: int = -1
+
+
 class Run:
     """A simulation of the steps dt (N,) at the times t (N+1,) from `start`, under watches."""
 
@@ -55,6 +94,7 @@ class Run:
         self.iterations, self.checks = np.zeros(n, dtype=np.int64), np.zeros((n, 5))
         self.Q[0], self.P[0] = start.q, start.p
         self.k, self.begun = 0, 0.0  # the step, and how much of it is done
+        self.split = False  # whether it is solved in pieces
         self.q, self.p, self.first_lam = start.q, start.p, start.lam
         self.v_rho = start.v_rho
         self.found: list[Occurrence] = []
@@ -63,6 +103,17 @@ class Run:
         self.size = 1 << 20 if only_looks else FIRST  # the steps are then those of a simulation that nobody looks at
         self.most = max(self.size, MOST)
         self.way: Array | None = None  # prescribed values within the step, from a policy
+        self.contacts = Contacts(vi) if vi.model.gaps else None
+        self.held: tuple[int, ...] = ()  # gaps that are constraints now
+        self.freed: set[int] = set()  # gaps that were let go in this step
+        self.forced: set[int] = set()  # gaps that stay closed until its end
+        self.happened = 0  # in this step
+        self.impacts: list[Impact] = []
+        self.pieces: list[Piece] = []
+        if self.contacts is not None:
+            self.size, self.most = FIRST, MOST
+            vi.model.require_holonomic("a motion with limits and contacts", "model.without_contacts()")
+            check_gaps(vi.model, start.q, "the start")
 
     # ---- the loop
 
@@ -74,7 +125,7 @@ class Run:
             try:
                 self.over = self._over_at_start()
                 while self.k < n and not self.over:
-                    if self.begun or self.feed.policy is not None:
+                    if self.split or self.feed.policy is not None:
                         self._piece()
                     else:
                         self._chunk()
@@ -119,26 +170,33 @@ class Run:
     # ---- many steps at once
 
     def _chunk(self) -> None:
-        vi, k = self.vi, self.k
+        vi, k = self.current, self.k
         m = min(self.size, len(self.dt) - k)
         path = None if self.feed.path is None else np.ascontiguousarray(self.feed.path[k : k + m])
         q, p, lam, its, done, status, error, halted, checks = vi._core.simulate(
             vi.options, self.q, self.p, self.dt[k : k + m], self.u[k : k + m], path, 1
         )
         checks[:, BALANCE] += self.checks[k - 1, BALANCE] if k else 0.0
-        here = self._instants(self.t[k : k + done + 1], q[: done + 1], p[: done + 1], self.rho[k : k + done])
-        marked = np.zeros(done, dtype=bool)
-        dips = []
+        q, p, lam = q[: done + 1], p[: done + 1], lam[:done]
+        rates = self._rates(q)
+        if self.held:
+            p[1:] = self._along(q[1:], p[1:], rates[1:])
+        here = self._instants(self.t[k : k + done + 1], q, p, self.rho[k : k + done])
+        marked = np.zeros(done, dtype=bool) if self.contacts is None else self._touched(q, p, rates)
+        seen = []
         for w in self.watches:
             g = w.values(here)
-            dips.append(np.zeros(done, dtype=bool) if w.either or w.truth else may_dip(g))
-            marked |= passed(g[:-1], g[1:], w.either) | dips[-1]
+            dips = np.zeros(done, dtype=bool) if w.either or w.truth else may_dip(g)
+            seen.append((g[:-1], g[1:], dips))
+            marked |= passed(g[:-1], g[1:], w.either) | dips
         quiet = 0
         for j in [*np.flatnonzero(marked).tolist(), done]:
-            self._accept(slice(quiet, j), q, p, lam, its, checks)
+            self._accept(slice(quiet, j), q, p, lam[:, : self.model.nc], its, checks)
             if j == done:
                 break
-            if not self._within((q[j + 1], p[j + 1], lam[j]), [bool(d[j]) for d in dips], int(its[j]), checks[j]):
+            if not self._within(
+                (q[j + 1], p[j + 1], lam[j]), [tuple(x[j] for x in s) for s in seen], int(its[j]), checks[j]
+            ):
                 self.size = max(FIRST, 2 * (j + 1))
                 return
             quiet = j + 1
@@ -158,13 +216,15 @@ class Run:
         self.lam[to], self.iterations[to], self.checks[to] = lam[steps], its[steps], checks[steps]
         self.k += count
         self.q, self.p, self.first_lam = self.Q[self.k], self.P[self.k], self.lam[self.k - 1]
+        if self.held:
+            self.pieces.append(Piece(k, count, 0.0, self.held))
 
     # ---- one step, or the rest of one
 
     def _piece(self) -> None:
         """The (rest of the) step that has been reached."""
         k = self.k
-        if self.feed.policy is not None and not self.begun:
+        if self.feed.policy is not None and not self.split:
             self.u[k], rho = self.feed.policy(float(self.t[k]), self.state())
             self.way = None
             if rho is not None:
@@ -178,48 +238,77 @@ class Run:
         row = np.zeros(5)
         row[STEPS] = 1.0
         row[BALANCE] = self.checks[k - 1, BALANCE] if k else 0.0
-        self._within((q, p, lam), [False] * len(self.watches), its, row)
+        here = self._instants(
+            np.array([self.now, self.t[k + 1]]), np.stack([self.q, q]), np.stack([self.p, p]), q[None, self.model.nqd :]
+        )
+        seen = [(*w.values(here), False) for w in self.watches]
+        self._within((q, p, lam), seen, its, row)
 
-    def _within(self, end: Solution, dips: list[bool], its: int, checks: Array) -> bool:
-        """Whether the (rest of the) step that leads to `end` is done: False when something has changed the motion inside."""
+    def _within(self, end: Solution, seen: list[Any], its: int, checks: Array) -> bool:
+        """Whether the (rest of the) step that leads to `end` is done: False when something has changed the motion inside. `seen`: of every
+        watch the values at both ends, and whether it may dip between."""
         k, h = self.k, self.dt[self.k] - self.begun
-        hits: list[tuple[float, Watch]] = []
-        for w, dip in zip(self.watches, dips, strict=True):
-            tau = self._locate(w, end, h, dip)
+        hits: list[Hit] = []
+        for w, (first, last, dip) in zip(self.watches, seen, strict=True):
+            tau = self._locate(w, end, h, float(first), float(last), dip)
             if tau is not None:
-                hits.append((tau, w))
-        for tau, w in sorted(hits, key=lambda hit: hit[0]):
+                hits.append(Hit(tau, w))
+        if self.contacts is not None:
+            hits += self._contact_hits(end, h)
+        for hit in sorted(hits, key=lambda hit: hit.tau):
+            tau = hit.tau
             if tau < 1e-12 * h:  # as good as now
                 tau = 0.0
             q, p, lam = (self.q, self.p, self.first_lam) if not tau else self._solve(tau, end)[:3] if tau < h else end
-            at = self._state(self.now + tau, q, p, lam)
-            answer = self._occurred(w, at)
-            if answer is None:
-                continue
+            answer: State | str | None = None
+            if hit.watch is not None:
+                answer = self._occurred(hit.watch, self._state(self.now + tau, q, p, lam[: self.model.nc]))
+                if answer is None:
+                    continue
             if tau:
-                self.q, self.p, self.first_lam = q, p, lam
-                self.lam[k] += lam
+                self.q, self.p, self.first_lam = q, p, lam[: self.model.nc]
+                self.lam[k] += self.first_lam
                 self.iterations[k] += its
-                self.checks[k] += checks
+                self._check(checks)
                 self.begun += tau
+            self.split = True
+            held, jumps = self.held, self._happen(hit)
+            self.pieces.append(Piece(k, 0, tau, held, hit.cause, hit.number, jumps))
             if isinstance(answer, State):
                 self.q, self.p = self.vi._checked(answer)
-            else:
+                self.held = ()
+            elif answer is not None:
                 self.over = True
             if self.dt[k] - self.begun <= 1e-12 * self.dt[k]:
+                if not self.over:
+                    self.pieces.append(Piece(k, 0, 0.0, self.held))
                 self._close(k)
             return False
-        self.q, self.p, self.first_lam = end
-        self.lam[k] += end[2]
+        self.q, self.p, self.first_lam = end[0], end[1], end[2][: self.model.nc]
+        self.lam[k] += self.first_lam
+        if self.split:
+            self.pieces.append(Piece(k, 0, h, self.held))
+        elif self.held:
+            self.pieces.append(Piece(k, 1, 0.0, self.held))
         self.iterations[k] += its
-        self.checks[k] += checks
+        self._check(checks)
         self._close(k)
         return True
+
+    def _check(self, checks: Array) -> None:
+        """The checks of a piece of the step, with those of the pieces before it."""
+        row = self.checks[self.k]
+        count = row[STEPS] + checks[STEPS]
+        row[:] = np.maximum(row, checks) if row[STEPS] else checks
+        row[BALANCE], row[STEPS] = checks[BALANCE], count
 
     def _close(self, k: int) -> None:
         """The end of step k has been reached."""
         self.Q[k + 1], self.P[k + 1] = self.q, self.p
-        self.k, self.begun = k + 1, 0.0
+        self.k, self.begun, self.split = k + 1, 0.0, False
+        self.freed.clear()
+        self.forced.clear()
+        self.happened = 0
 
     def _occurred(self, w: Watch, at: State) -> State | str | None:
         """Note an event; what its action asks for."""
@@ -236,7 +325,7 @@ class Run:
 
     def _solve(self, tau: float, end: Solution | None = None) -> tuple[Array, Array, Array, int]:
         """(q, p, lam, iterations) after a part of the step of length tau from what has been reached; `end` is the end of the step."""
-        vi, m, k = self.vi, self.model, self.k
+        vi, m, k = self.current, self.model, self.k
         h = self.dt[k] - self.begun
         way = self._way(tau)
         if end is None:
@@ -249,9 +338,12 @@ class Run:
             y = m.configuration.integrate(self.q, m.configuration.difference(self.q, end[0]) * (tau / h))
         if m.nk:
             y[m.nqd :] = way[-1] if way is not None else self.rho[k]
-        q, p, lam, its, status, error = vi._solve(tau, self.q, self.p, self.u[k], y, self.first_lam, way)
+        guess = self.first_lam if not self.held else np.zeros(vi.model.nc)
+        q, p, lam, its, status, error = vi._solve(tau, self.q, self.p, self.u[k], y, guess, way)
         if status:
             self._fail(status, error)
+        if self.held:
+            p = self._along(q[None], p[None], self._rate(q)[None])[0]
         return q, p, lam, its
 
     def _way(self, tau: float) -> Array | None:
@@ -273,41 +365,39 @@ class Run:
         done = (self.begun + tau * shares) / self.dt[k]
         return np.stack([m.prescribed.integrate(before, x * way) for x in done])
 
-    def _locate(self, w: Watch, end: Solution, h: float, dip: bool) -> float | None:
+    def _locate(self, w: Watch, end: Solution, h: float, first: float, last: float, dip: bool) -> float | None:
         """When, from what has been reached, a watch passes zero within the (rest of the) step; None if it does not."""
-        last = float(self._value(h, end, w))
-        first = float(self._value(0.0, end, w))
         if passed(first, last, w.either):
             return zero(lambda x: self._value(x, end, w), 0.0, first, h, last, 1e-16 * h)[1]
         if not dip or last <= 0 or first <= 0:
             return None
+        return self._dip(lambda x: self._value(x, end, w), h, first)
+
+    def _dip(self, f: Callable[[float], float], h: float, first: float) -> float | None:
+        """Where f, positive at 0 and h, first becomes 0 between; None if it does not."""
         low, high = 0.0, h
         golden = (3 - 5**0.5) / 2
         a, b = golden * h, (1 - golden) * h
-        ga, gb = self._value(a, end, w), self._value(b, end, w)
+        ga, gb = f(a), f(b)
         for _ in range(SEARCH):
             if min(ga, gb) <= 0:
                 deep, value = (a, ga) if ga <= 0 else (b, gb)
-                return zero(lambda x: self._value(x, end, w), 0.0, first, deep, value, 1e-16 * h)[1]
+                return zero(f, 0.0, first, deep, value, 1e-16 * h)[1]
             if ga < gb:
                 high, b, gb = b, a, ga
                 a = low + golden * (high - low)
-                ga = self._value(a, end, w)
+                ga = f(a)
             else:
                 low, a, ga = a, b, gb
                 b = high - golden * (high - low)
-                gb = self._value(b, end, w)
+                gb = f(b)
         return None
 
     def _value(self, tau: float, end: Solution, w: Watch) -> float:
         """Value of a watch after a part of the step."""
-        h = self.dt[self.k] - self.begun
-        q, p = (self.q, self.p) if tau == 0 else end[:2] if tau == h else self._solve(tau, end)[:2]
-        if tau == 0:
-            here = self._instants(np.array([self.now]), q[None], p[None], np.zeros((0, self.model.nk)))
-        else:
-            t = np.array([self.now, self.now + tau])
-            here = self._instants(t, np.stack([self.q, q]), np.stack([self.p, p]), q[None, self.model.nqd :])
+        q, p, *_ = self._solve(tau, end)
+        t = np.array([self.now, self.now + tau])
+        here = self._instants(t, np.stack([self.q, q]), np.stack([self.p, p]), q[None, self.model.nqd :])
         return float(w.values(here)[-1])
 
     # ---- what comes out
@@ -340,14 +430,189 @@ class Run:
             scheme,
             self.checks[:steps],
             tuple(self.found),
+            tuple(self.impacts),
+            tuple(self.pieces),
         )
+
+    # ---- contacts
+
+    @property
+    def current(self) -> MidpointVI:
+        """The integrator with the constraints of now."""
+        return self.vi if self.contacts is None else self.contacts.holding(self.held)
+
+    def _rates(self, q: Array) -> Array:
+        """Velocities (n, nkv) of the prescribed variables at the instants q (n, nq) of steps from the one that has been reached."""
+        m, n = self.model, len(q) - 1
+        if not m.nk:
+            return np.zeros((n + 1, 0))
+        ways = m.prescribed.difference(q[:-1, m.nqd :], q[1:, m.nqd :]) / self.dt[self.k : self.k + n, None]
+        return np.vstack([ways[:1], ways])
+
+    def _along(self, q: Array, p: Array, rates: Array) -> Array:
+        """Momenta (n, nd) of the velocities along the constraints and the contacts that are held: what no step feels is left out."""
+        c = core(self.current.model)
+        v = c.velocity(np.ascontiguousarray(q), np.ascontiguousarray(p), np.ascontiguousarray(rates))[0]
+        return np.stack([c.first(a, b)[1][: self.model.nd] for a, b in zip(q, v, strict=True)])
+
+    def _forces(self, q: Array, p: Array, rate: Array, u: Array) -> Array:
+        """Forces of the contacts that are held, positive when they push."""
+        m = self.current.model
+        v = core(m).velocity(q[None], p[None], rate[None])[0][0]
+        lam = core(m).acceleration(q, v, u, np.zeros(m.nkv))[1][self.model.nc :]
+        return np.asarray(lam / np.array([self.model.gaps[i].scale for i in self.held]))
+
+    def _touched(self, q: Array, p: Array, rates: Array) -> Any:
+        """Steps (N,) between instants in which a gap closes or may do so, or a contact that is held would pull."""
+        n = len(q) - 1
+        if not n:
+            return np.zeros(0, dtype=bool)
+        marked = np.zeros(n, dtype=bool)
+        gap = gaps(self.model, q)
+        opened = [i for i in range(gap.shape[1]) if i not in self.held]
+        if opened:
+            v = core(self.current.model).velocity(q, np.ascontiguousarray(p), np.ascontiguousarray(rates))[0]
+            speed = np.einsum("nij,nj->ni", gap_jacobian(self.model, q)[:, opened], v)
+            gap = gap[:, opened]
+            marked |= (gap[1:] < -TOUCH).any(axis=1)
+            marked |= may_return(gap, speed, self.dt[self.k : self.k + n, None]).any(axis=1)
+        if self.held:
+            for j in range(n):
+                u = self.u[self.k + j]
+                ends = (self._forces(q[i], p[i], rates[j + 1], u) for i in (j, j + 1))
+                marked[j] |= any((f < 0).any() for f in ends)
+        return marked
+
+    def _contact_hits(self, end: Solution, h: float) -> list[Hit]:
+        """Gaps that close, and contacts that let go, within the (rest of the) step."""
+        hits: list[Hit] = []
+        m, k = self.model, self.k
+        rate = self._rate(self.q)
+        q = np.stack([self.q, end[0]])
+        gap = gaps(m, q)
+        v = core(self.current.model).velocity(q, np.stack([self.p, end[1]]), np.stack([rate, rate]))[0]
+        speed = np.einsum("nij,nj->ni", gap_jacobian(m, q), v)
+        dips = may_return(gap, speed, h)[0]
+
+        def closing(i: int) -> Callable[[float], float]:
+            assert self.contacts is not None
+            gap = self.contacts.gap
+            return lambda tau: gap(self._solve(tau, end)[0], i)
+
+        for i in range(gap.shape[1]):
+            if i in self.held:
+                continue
+            tau: float | None = None
+            if gap[1, i] < -TOUCH:
+                tau = self._closes(closing(i), gap[0, i], speed[0, i], gap[1, i], h)
+            elif dips[i] and gap[0, i] > TOUCH:
+                tau = self._dip(closing(i), h, gap[0, i])
+            if tau is not None:
+                hits.append(Hit(tau, None, "gap", i))
+        if self.held:
+            first = self._forces(self.q, self.p, rate, self.u[k])
+            last = self._forces(end[0], end[1], rate, self.u[k])
+            for j, i in enumerate(self.held):
+                if i in self.forced or min(first[j], last[j]) >= 0:
+                    continue
+
+                def pull(tau: float, j: int = j) -> float:
+                    q, p = self._solve(tau, end)[:2]
+                    return float(self._forces(q, p, rate, self.u[k])[j])
+
+                tau = 0.0 if first[j] <= 0 else zero(pull, 0.0, first[j], h, last[j], 1e-16 * h)[0]
+                hits.append(Hit(tau, None, "force", i))
+        return hits
+
+    @staticmethod
+    def _closes(f: Callable[[float], float], first: float, speed: float, last: float, h: float) -> float:
+        """When a gap closes that is below zero at the end of a step of length h: 0 if it is closed and does not open before."""
+        begin, value = 0.0, first
+        if first <= TOUCH and speed > 0:  # just touched: it may open and close again
+            bend = (last - first - speed * h) / h**2
+            begin = min(-speed / (2 * bend), h) if bend < 0 else h
+            for _ in range(8):
+                value = f(begin)
+                if value > TOUCH:
+                    break
+                begin /= 2
+        if value <= 0 or (begin and value <= TOUCH):
+            return 0.0
+        return zero(f, begin, value, h, last, 1e-16 * h)[0]
+
+    def _happen(self, hit: Hit) -> tuple[Jump, ...]:
+        """The impact of a gap, or the end of a contact, at the state that has been reached."""
+        if hit.watch is not None or self.contacts is None:
+            return ()
+        self.happened += 1
+        if self.happened > IN_A_STEP:
+            raise ConvergenceError(
+                f"more than {IN_A_STEP} impacts in step {self.k} at t = {self.now:g}",
+                time=self.now, step=self.k, state=self.state(), trajectory=self.motion(), hint="take a shorter dt, or a smaller restitution",
+            )  # fmt: skip
+        if hit.cause == "force":
+            self.freed.add(hit.number)
+            self.held = tuple(i for i in self.held if i != hit.number)
+            return ()
+        return self._impact(hit.number, hit.tau)
+
+    def _impact(self, number: int, tau: float) -> tuple[Jump, ...]:
+        contacts, k = self.contacts, self.k
+        assert contacts is not None
+        gap = gaps(self.model, self.q)
+        touching = sorted({number, *self.held, *np.flatnonzero(gap <= 10 * TOUCH).tolist()})
+        here = contacts.at(self.q, self.p, self._rate(self.q))
+        e = contacts.e.copy()
+        blow = contacts.blow(here, touching, e)
+        slow = 1e-10 * (np.abs(blow.before).max() + np.abs(here.gradients @ here.v).max()) + 1e-14
+        held, bent = self._resting(here, blow.rows, blow.after, blow.p, slow)
+        flight = 2 * blow.after < REST * self.dt[k] * -bent
+        short = [i for i, hit, ends in zip(blow.rows, blow.impulse > 0, flight, strict=True) if hit and ends and e[i]]
+        if short:  # it would be back at once
+            e[short] = 0.0
+            blow = contacts.blow(here, touching, e)
+            held, _ = self._resting(here, blow.rows, blow.after, blow.p, slow)
+        if number in self.freed or (not tau and not blow.impulse.any() and held == self.held):
+            self.forced.add(number)  # nothing pushes, and still it would close: it stays until the end of the step
+        if blow.before.min() < -slow:
+            self.impacts += impacts_of(blow, contacts.names, self.model, self.q, self.now, k)
+        self.p = blow.p
+        self.held = tuple(sorted({*held, *self.forced}))
+        if self.held:
+            self.p = self._along(self.q[None], self.p[None], self._rate(self.q)[None])[0]
+        return blow.jumps
+
+    def _resting(
+        self, here: Any, rows: tuple[int, ...], after: Array, p: Array, slow: float
+    ) -> tuple[tuple[int, ...], Array]:
+        """Which of the gaps `rows` stay closed, and the accelerations of all of them then."""
+        free = here.accelerations(self.u[self.k], rows, p)
+        A = here.resistance(rows)
+        calm = np.flatnonzero(after <= slow)
+        force = complementary(A[np.ix_(calm, calm)], free[calm])
+        held = tuple(rows[i] for i in calm[force > 0])
+        return held, free + A[:, calm] @ force
 
     def _fail(self, status: int, error: float) -> None:
         self.vi._fail(status, error, self.k, self.now, self.state(), self.motion())
 
 
+def may_return(gap: Array, speed: Array, h: Any) -> Any:
+    """Steps (N, ...) of lengths h between instants (N+1, ...) at which gaps are open, but which they may close in between: by Hermite's cubic."""
+    a, b, down, up = gap[:-1], gap[1:], speed[:-1] * h, speed[1:] * h
+    found = (down < 0) & (up > 0) & (a > TOUCH) & (b > -TOUCH)
+    if found.any():
+        a, b, down, up = a[found], b[found], down[found], up[found]
+        s = SHARES[:, None]
+        cubic = a * (1 + 2 * s) * (1 - s) ** 2 + b * s**2 * (3 - 2 * s) + s * (1 - s) * (down * (1 - s) - up * s)
+        found[found] = cubic.min(axis=0) < 0.05 * (up - down)
+    return found
+
+
 def thinned(motion: Trajectory, every: int) -> Trajectory:
     """Each n-th state of a motion, and its last one."""
+    if every == 1:
+        return motion
     n = motion.steps
     at: NDArray[np.intp] = np.unique([*range(0, n + 1, every), n])
     first, last = at[:-1], at[1:] - 1
@@ -366,4 +631,6 @@ def thinned(motion: Trajectory, every: int) -> Trajectory:
         lam=motion.lam[last],
         iterations=motion.iterations[last],
         checks=checks,
+        pieces=(),
+        scheme=motion.scheme if motion.scheme is not None and motion.scheme.dt is not None else None,
     )

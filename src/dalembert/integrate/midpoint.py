@@ -41,6 +41,7 @@ from .condition import Condition, condition
 from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
 from .events import Event, Occurrence, watches
 from .hybrid import Feed, Run, thinned
+from .impacts import LAWS, check_gaps
 from .midpoint_steps import MidpointSteps
 from .onestep import OneStepMap, Tangent
 from .quality import check_accuracy, say
@@ -73,6 +74,8 @@ class MidpointVI(OneStepMap):
     `alpha` in [0, 1] (1/2 is second order). `forcing`: "split" or "left"; orders above 2 need alpha = 1/2 and "split".
     `tolerance`: residual relative to the sizes of p, L_v, dt L_q; at the default, rounding level, energy does not drift in a million
     steps, and 1e-10 saves up to an iteration. `max_iterations` of Newton's method; `plain` solves dense, as a baseline.
+    `impacts` of a model with limits and contacts: "together" (contacts that close at one instant share the blow) or "sequence" (one after
+    the other, the fastest first); they are heeded by `simulate` and `step`, not by `f`, `linearize` and what is built on these.
 
     >>> import dalembert as da
     >>> torque = da.ConfigForce("theta", "torque")
@@ -100,6 +103,7 @@ class MidpointVI(OneStepMap):
         tolerance: float = 1e-14,
         max_iterations: int = 40,
         plain: bool = False,
+        impacts: str = "together",
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"MidpointVI needs a Model, not {type(model).__name__}")
@@ -127,6 +131,8 @@ class MidpointVI(OneStepMap):
             raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
         if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 1:
             raise ValueError(f"max_iterations must be a positive whole number, not {max_iterations!r}")
+        if impacts not in LAWS:
+            raise ValueError(f"impacts must be 'together' or 'sequence', not {impacts!r}")
         if model.nd == 0:
             raise ValueError("the model has no dynamic variable: there is nothing to integrate")
         self.model = model
@@ -138,6 +144,7 @@ class MidpointVI(OneStepMap):
         self.tolerance = float(tolerance)
         self.max_iterations = int(max_iterations)
         self.plain = bool(plain)
+        self.impacts = impacts
         self._make_options()
 
     def _make_options(self) -> None:
@@ -215,6 +222,7 @@ class MidpointVI(OneStepMap):
         self._check_time(t)
         if check:
             self._check_constraints(x, "q")
+            check_gaps(model, x, "q")
         if q0 is not None:
             if self.order != 2:
                 raise ValueError(f"two configurations begin a motion of order 2, not {self.order}: give v or p")
@@ -327,6 +335,10 @@ class MidpointVI(OneStepMap):
         h = self._length(dt)
         q, p = self._checked(state)
         x = vector(u, model.inputs, "u")
+        if model.gaps:
+            rho = q[model.nqd :] if kinematic is None else model.prescribed.point(kinematic, "kinematic")
+            feed = Feed(x[None], rho[None, None] if model.nk else None)
+            return Run(self, state, np.array([h]), np.array([state.t, state.t + h]), feed, []).go(False)[-1]
         y = q.copy() if guess is None else model.configuration.point(guess, "guess").copy()
         y[model.nqd :] = q[model.nqd :] if kinematic is None else model.prescribed.point(kinematic, "kinematic")
         lam0 = np.ascontiguousarray(state.lam, dtype=float)
@@ -412,6 +424,8 @@ class MidpointVI(OneStepMap):
         true. Functions of the state are called at the end of every step; a passage back and forth within a step is found where the neighbouring
         steps let it be guessed.
         Where the order is above 2, prescribed variables follow rho(t) also within a step, or straight lines between the rows of an array.
+        Limits and contacts of the model are heeded: impacts are located inside the steps and listed in `motion.impacts`, contacts that
+        come to rest stay closed until they would have to pull.
         `every` stores only each n-th state; `progress` shows a bar in a terminal or a notebook. `order` belongs to the integrator: here it
         is an error.
         Ctrl-C returns what was computed (`interrupted` is then True); in the first half second it is raised as everywhere, so that a loop of
@@ -435,10 +449,10 @@ class MidpointVI(OneStepMap):
         if whole(every, "every") < 1 or n % every:
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
         every, accuracy, tolerance = int(every), check_accuracy(accuracy), _adapt(adapt)
-        if events is not None or until is not None:
+        if events is not None or until is not None or model.gaps:
             if adapt is not None:
                 raise ValueError(
-                    "events are located in steps of one length: leave adapt= out, and take a shorter dt where it is needed"
+                    "events and impacts are located in steps of one length: leave adapt= out, and take a shorter dt where it is needed"
                 )
             motion = thinned(self._hybrid(start, n, u, kinematic, events, until, progress), every)
             self._say(motion, accuracy, self._steps(n, None), None)

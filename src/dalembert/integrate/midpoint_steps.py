@@ -15,6 +15,7 @@ import numpy as np
 from .. import _core
 from ..arrays import Array
 from ..errors import ConvergenceError, ModelError
+from .impacts import say_crossed
 from .motions import CoreMotions
 from .onestep import Course, Steps
 from .trajectory import State, Trajectory
@@ -320,6 +321,7 @@ class MidpointSteps(Steps):
     def trajectory(self, X: Array, U: Array) -> Trajectory:
         """The Trajectory of states X (n+1, nx) and inputs U (n, nu), n <= N; multipliers are those of the steps between the states."""
         vi, m, n = self.one_step, self.one_step.model, len(U)
+        say_crossed(m, self.t[: n + 1], X[:, : m.nq], "a System")
         lam = np.zeros((n, m.nc))
         if m.nc:
             for k in range(n):

@@ -19,6 +19,8 @@ from .scheme import Scheme
 
 if TYPE_CHECKING:
     from .events import Occurrence
+    from .hybrid import Piece
+    from .impacts import Impact
     from .quality import Quality
 
 Array = NDArray[np.float64]
@@ -143,7 +145,8 @@ class Trajectory:
     Slices give shorter trajectories; `len` counts instants.
     `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
     `checks` (N, 5) is what the core found about the accuracy of each step (None: not recorded); `quality()` tells.
-    `events` are those that `simulate(..., events=..., until=...)` found, in order. `a + b` is one motion of two where b begins at the end of a.
+    `events` are those that `simulate(..., events=..., until=...)` found, `impacts` what limits and contacts did, in order; `pieces` tell derivatives
+    how steps were solved in which something happened. `a + b` is one motion of two where b begins at the end of a.
     """
 
     model: Model
@@ -158,6 +161,8 @@ class Trajectory:
     scheme: Scheme | None = None
     checks: Array | None = None
     events: tuple[Occurrence, ...] = ()
+    impacts: tuple[Impact, ...] = ()
+    pieces: tuple[Piece, ...] = field(default=(), repr=False)
 
     @property
     def steps(self) -> int:
@@ -214,6 +219,8 @@ class Trajectory:
                 iterations=self.iterations[steps],
                 checks=None if self.checks is None else self.checks[steps],
                 events=tuple(e for e in self.events if self.t[first] <= e.time <= self.t[last - 1]),
+                impacts=tuple(i for i in self.impacts if self.t[first] <= i.time <= self.t[last - 1]),
+                pieces=tuple(p for piece in self.pieces for p in piece.within(first, last - 1)),
             )
         k = range(len(self.t))[key]
         lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
@@ -326,6 +333,38 @@ class Trajectory:
         from .quality import quality
 
         return quality(self, samples)
+
+    def linearize(self) -> tuple[Array, Array]:
+        """Exact A (N, ndx, ndx), B (N, ndx, nu) of every step along the motion, x = (q, p, v_rho), u = (inputs, next kinematic values): also
+        through impacts, whose instants depend on the state, and with contacts that rest. The product of the A is the derivative of the last state
+        by the first.
+
+        Which contacts are hit or held is taken from the motion; at a grazing contact derivatives do not exist, and near one they are large. What an
+        event's own function changed has no derivative; a last step that an event ended keeps its length.
+
+        >>> import dalembert as da
+        >>> balls = [da.tx("x1", name="a", mass=1.0), da.tx("x2", name="b", mass=1.0)]
+        >>> vi = da.MidpointVI(da.Model(balls, [da.SphereContact("a", "b", 0.1, 0.1, restitution=1.0)]), dt=0.1)
+        >>> A, B = vi.simulate(vi.state(q=[0.0, 0.53], v=[1.0, 0.0]), steps=10).linearize()
+        >>> abs(np.linalg.multi_dot(A[::-1])[1].round(12))  # of x2 by x1, x2, p1, p2
+        array([1., 0., 1., 0.])
+        """
+        from .sensitivity import linearize_motion
+
+        return linearize_motion(self)
+
+    def adjoint(self, z: ArrayLike) -> tuple[Array, Array]:
+        """Derivatives of z . (last state), with z (ndx,), by the first state (ndx,) and by the inputs (N, nu), through impacts too (see `linearize`).
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.Model([da.tx("x", mass=2.0)], [da.ConfigForce("x", "push")]), dt=0.5)
+        >>> by_start, by_input = vi.simulate(vi.state(), steps=2).adjoint([1.0, 0.0])
+        >>> by_start, by_input[:, 0]
+        (array([1. , 0.5]), array([0.1875, 0.0625]))
+        """
+        from .sensitivity import adjoint_motion
+
+        return adjoint_motion(self, z)
 
     def momentum(self) -> Array:
         """Spatial momentum (angular about the world origin; linear) at every instant, (N+1, 6)."""
@@ -470,7 +509,10 @@ class Trajectory:
             | {"v_rho": None if e.state.v_rho is None else np.asarray(e.state.v_rho).tolist()}
             for e in self.events
         ]
-        meta = json.dumps({"scheme": scheme, "interrupted": self.interrupted, "events": events})
+        meta = json.dumps(
+            {"scheme": scheme, "interrupted": self.interrupted, "events": events}
+            | {"impacts": [asdict(i) for i in self.impacts], "pieces": [asdict(p) for p in self.pieces]}
+        )
         with replacing(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, model=np.array(dumps(self.model, "json")), meta=np.array(meta), **arrays)
 
@@ -492,6 +534,7 @@ class Trajectory:
                 if not ((checks[:, 3] >= 0) & (checks[:, 3] < found.nv)).all():
                     raise ValueError("checks: no such variable")
             meta = json.loads(str(data["meta"]))
+            impacts, pieces = _contacts(found, meta, len(arrays["t"]) - 1)
             return Trajectory(
                 found,
                 **arrays,
@@ -499,6 +542,8 @@ class Trajectory:
                 scheme=_scheme(meta),
                 checks=checks,
                 events=tuple(_occurrence(found, e) for e in meta.get("events", ())),
+                impacts=impacts,
+                pieces=pieces,
             )
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise ValueError(f"{path} is not a trajectory of dalembert ({error})") from None
@@ -513,12 +558,17 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory:
         for name in _ARRAYS
     }
     checks = [part.checks for part in parts if part.checks is not None]
+    begins = np.cumsum([0, *(part.steps for part in parts[:-1])]).tolist()
     return replace(
         parts[-1],
         **together,
         scheme=_one_scheme([part.scheme for part in parts]),
         checks=np.concatenate(checks) if len(checks) == len(parts) else None,
         events=tuple(e for part in parts for e in part.events),
+        impacts=tuple(i for part in parts for i in part.impacts),
+        pieces=tuple(
+            replace(p, step=p.step + before) for part, before in zip(parts, begins, strict=True) for p in part.pieces
+        ),
     )
 
 
@@ -562,6 +612,29 @@ def _occurrence(model: Model, e: dict[str, Any]) -> Occurrence:
         raise ValueError("events: a state is missing")
     state = State(finite(e["t"], "t", ()).item(), q, p, lam, rate, model)
     return Occurrence(finite(e["time"], "time", ()).item(), e["name"], state, int(e["step"]))
+
+
+def _contacts(model: Model, meta: dict[str, Any], steps: int) -> tuple[tuple[Impact, ...], tuple[Piece, ...]]:
+    """Impacts and pieces that a file records."""
+    from .hybrid import Piece
+    from .impacts import Impact, Jump
+
+    impacts = [
+        Impact(**i | {"place": None if i["place"] is None else tuple(i["place"])}) for i in meta.get("impacts", ())
+    ]
+    pieces = []
+    for entry in meta.get("pieces", ()):
+        jumps = tuple(Jump(tuple(map(int, j["rows"])), tuple(map(float, j["e"]))) for j in entry["jumps"])
+        piece = Piece(**entry | {"held": tuple(map(int, entry["held"])), "jumps": jumps})
+        rows = (*piece.held, *(i for j in jumps for i in j.rows))
+        if not (
+            0 <= piece.step < steps
+            and 0 <= piece.steps <= steps - piece.step
+            and all(0 <= i < len(model.gaps) for i in rows)
+        ):
+            raise ValueError("pieces: no such step or contact")
+        pieces.append(piece)
+    return tuple(impacts), tuple(pieces)
 
 
 def slope_weights(t: Array) -> Array:

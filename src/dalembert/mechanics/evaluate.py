@@ -18,7 +18,7 @@ from .. import _core
 from ..arrays import Array, floats, matrix, needed, vector
 from ..errors import ModelError, SingularityError
 from ..model import Model
-from ..model.compile import compile_model, describe
+from ..model.compile import compile_gaps, compile_model, describe
 from ..model.numbers import Numbers
 from .kept import Kept
 
@@ -37,6 +37,8 @@ def _make_core(model: Model) -> Any:
 _compiled = Kept(_compile)  # by structure
 _cores = Kept(_make_core)
 _links: Kept[dict[tuple[str, ...], Any]] = Kept(lambda model: {})
+_gap_cores = Kept(lambda model: _core.Core(compile_gaps(model)))
+_gap_scales = Kept(lambda model: np.array([gap.scale for gap in model.gaps]))
 _joint_orders = Kept(lambda model: np.array([j["v"] for j in compile_model(model)["joints"]], dtype=int))
 _torques = Kept(lambda model: {key: np.array(compile_model(model)[key]) for key in ("damping", "force_v", "force_u")})
 
@@ -447,6 +449,55 @@ def constraint_third(
     third: Array = core(model).constraint_third(x, w, d)
     finite_results(model, x, "D3h", third)
     return third
+
+
+# ---- gaps of limits and contacts
+
+
+def gaps(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """Gaps of the limits and contacts (rad or m, `model.gaps` names them): (number of gaps,), or (N, number of gaps).
+
+    >>> import dalembert as da
+    >>> da.gaps(da.Model([da.tx("x", mass=1.0)], [da.Limit("x", -1.0, 2.0)]), [0.5])
+    array([1.5, 1.5])
+    """
+    x, single = _many(model, q)
+    h = np.zeros((len(x), 0)) if not model.gaps else _gap_scales(model) * _gap_cores(model).constraints(x)[0]
+    finite_results(model, x, "a gap", h)
+    return h[0] if single else h
+
+
+def gap_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+    """Derivative of the gaps: (number of gaps, nv), or (N, number of gaps, nv).
+
+    >>> import dalembert as da
+    >>> da.gap_jacobian(da.Model([da.tx("x", mass=1.0)], [da.Limit("x", -1.0, 2.0)]), [0.5])
+    array([[ 1.],
+           [-1.]])
+    """
+    x, single = _many(model, q)
+    c: Array = np.zeros((len(x), 0, model.nv))
+    if model.gaps:
+        c = _gap_scales(model)[:, None] * _gap_cores(model).constraints(x)[1]
+    finite_results(model, x, "the derivative of a gap", c)
+    return c[0] if single else c
+
+
+def gap_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike) -> Array:
+    """Second derivative of the gaps weighted with numbers (number of gaps,): (nv, nv).
+
+    >>> import dalembert as da
+    >>> m = da.Model([da.rx("a", da.tz(-1.0, name="bob", mass=1.0))], [da.Contact("bob")])
+    >>> float(da.gap_hessian(m, [0.0], [2.0])[0, 0])
+    2.0
+    """
+    x = _q(model, q)
+    if not model.gaps:
+        return np.zeros((model.nv, model.nv))
+    w = vector(weight, [gap.name for gap in model.gaps], "weight")
+    d = np.asarray(_gap_cores(model).constraint_second(x, _gap_scales(model) * w))
+    finite_results(model, x, "the second derivative of a gap", d)
+    return d
 
 
 # ---- forces

@@ -6,6 +6,7 @@ The tree becomes joints and composite bodies (`tree`), every element writes its 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .table import Row, Table
 from .tree import Tree
 
 if TYPE_CHECKING:
+    from .elements import Element
     from .model import Model
 
 Matrix = NDArray[np.float64]
@@ -26,6 +28,11 @@ FAMILY_OF: dict[str, str] = {
     kind: family for family, kinds in ELEMENT_KINDS.items() for kind in kinds
 }  # lists of the core
 CHAIN_DEPTH = 14  # paths longer than this use the O(n) elimination (no coupling elements allowed)
+
+
+def compile_gaps(model: Model) -> dict[str, Any]:
+    """Plain description of the mechanism with the gaps of its contacts as constraints and nothing else: to evaluate them, not to step."""
+    return _plain(describe(model, [gap.row for gap in model.gaps]))
 
 
 def compile_model(model: Model) -> dict[str, Any]:
@@ -41,12 +48,12 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, float) else value
 
 
-def describe(model: Model) -> dict[str, Any]:
-    """The same, where numbers that depend on parameters say so (`Quantity`)."""
+def describe(model: Model, elements: Iterable[Element] | None = None) -> dict[str, Any]:
+    """The same, or that of the mechanism with other elements, where numbers that depend on parameters say so (`Quantity`)."""
     tree = Tree(model)
     table = Table(tree)
     rows: dict[str, list[Row]] = {family: [] for family in FAMILIES}
-    for e in model.elements:
+    for e in model.elements if elements is None else elements:
         for row in e.compile(table):
             rows[FAMILY_OF[row["kind"]]].append(row)
     constraints = rows["constraints"] + rows["velocities"]

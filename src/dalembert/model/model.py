@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Array, finite, nearest, number
 from ..errors import ModelError
 from .configuration import KINDS, Configuration
-from .elements import ELEMENTS, WORLD, Element, is_known
+from .elements import ELEMENTS, WORLD, ContactElement, Element, Gap, is_known
 from .frames import TURN, Frame, Kinematic, Row, flatten, unflatten
 from .parameter import Parameter, Revalued, collect, parameters_in
 from .spline import Spline
@@ -194,6 +194,40 @@ class Model:
             holonomic += names[: e.size - e.rates]
             rates += names[e.size - e.rates :]
         return (*holonomic, *rates)
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What limits and contacts keep from becoming negative."""
+        return tuple(gap for e in self._elements if isinstance(e, ContactElement) for gap in e.gaps)
+
+    def without_contacts(self) -> Model:
+        """The same mechanism without limits and contacts (itself if it has none): what maps of single steps and optimizations work with.
+
+        >>> from dalembert import Limit, Model, tx
+        >>> Model([tx("x", mass=1.0)], [Limit("x", 0.0)]).without_contacts().gaps
+        ()
+        """
+        if not self.gaps:
+            return self
+        return self.with_elements([e for e in self._elements if not isinstance(e, ContactElement)])
+
+    def require_no_contacts(self, who: str) -> None:
+        """ModelError if there are limits or contacts, of which `who` would take no notice."""
+        if self.gaps:
+            label = next(e.label for e in self._elements if isinstance(e, ContactElement))
+            raise ModelError(
+                f"{label}: {who} takes no notice of limits and contacts; pass model.without_contacts() if that is meant",
+                culprit=label,
+            )
+
+    def with_elements(self, elements: Iterable[Element]) -> Model:
+        """The same frames, variables and name with other elements.
+
+        >>> from dalembert import Gravity, Model, tx
+        >>> len(Model([tx("x", mass=1.0)]).with_elements([Gravity()]).elements)
+        1
+        """
+        return Model(self._frames, elements, self._name, variables=tuple(name for name, _ in self._joints))
 
     @property
     def velocities(self) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ class ContinuousSystem(StateSpace):
     x_names: tuple[str, ...]
 
     def __init__(self, model: Model, t: ArrayLike, *, integrator: str = "rk4", rtol: float = 1e-8) -> None:
+        model.require_no_contacts("ContinuousSystem")
         if model.configuration.places:
             name = model.configuration.places[0].name
             raise ModelError(

@@ -260,6 +260,7 @@ def model_configuration(model: Model, q: object) -> np.ndarray:
     """
     values = matrix(q, (model.nq,), "q")
     system = from_model(model)
+    model.require_no_contacts("dmocc")
     groups, _, _ = _groups(model)
     poses: list[np.ndarray] = []
     found: dict[str, np.ndarray] = {}

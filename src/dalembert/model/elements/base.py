@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..compile import Row, Table
     from ..drawing import Part
     from ..model import Model
+    from .contacts import Gap
 
     PoseOf = Callable[[str], NDArray[np.float64]]  # name of a frame -> its 4x4 pose
 
@@ -177,6 +178,24 @@ class VelocityElement(Element):
         return 1
 
 
+@dataclass(frozen=True)
+class ContactElement(Element):
+    """Elements with gaps that must not become negative; `symbolic` returns these, (number of gaps,). They have no rows in the core."""
+
+    FAMILY = "contacts"
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What must not become negative."""
+        raise NotImplementedError
+
+    def compile(self, table: Table) -> Iterable[Row]:
+        return ()
+
+    def symbolic(self, s: Symbolic) -> Any:
+        return s.ca.vertcat(*(gap.symbolic(s) for gap in self.gaps))
+
+
 # ---- the list of all kinds
 
 ELEMENTS: dict[str, type[Element]] = {}  # by name, which is also the name in files
@@ -193,9 +212,10 @@ def element(kind: _Kind) -> _Kind:
     name = kind.__name__
     if "__dataclass_params__" not in vars(kind) or not vars(kind)["__dataclass_params__"].frozen:
         raise TypeError(f"element {name} must be a dataclass(frozen=True)")
-    if kind.FAMILY not in ELEMENT_KINDS:
+    if kind.FAMILY not in (*ELEMENT_KINDS, ContactElement.FAMILY):
         raise TypeError(
-            f"element {name} must derive from a family (PotentialElement, ForceElement, ConstraintElement, VelocityElement)"
+            f"element {name} must derive from a family (PotentialElement, ForceElement, ConstraintElement, VelocityElement, "
+            "ContactElement)"
         )
     for method in ("compile", "symbolic"):
         if getattr(kind, method) is getattr(Element, method):

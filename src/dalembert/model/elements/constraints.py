@@ -93,7 +93,9 @@ class PointToPoint(ConstraintElement):
 @element
 @dataclass(frozen=True)
 class PointOnPlane(ConstraintElement):
-    """The origin of `point` stays in the plane through `plane`'s origin with the given normal (in plane's axes).
+    """The origin of `point` stays in the plane through `plane`'s origin with the given normal (in plane's axes), or `offset` (m) above it.
+
+    The constraint function is n . (point - plane) - offset |n|.
 
     >>> PointOnPlane("table", (0, 0, 1), "ball").size
     1
@@ -102,17 +104,26 @@ class PointOnPlane(ConstraintElement):
     plane: FrameName
     normal: Axis
     point: FrameName
+    offset: Number = 0.0
 
     def check(self, model: Model) -> None:
         apart(self, self.plane, self.point)
 
     def compile(self, table: Table) -> Iterable[Row]:
         frames = [self.point, self.plane, self.plane]
-        return [table.on_frames("Direction", frames, table.in_joint_axes(self.plane, self.normal))]
+        row = table.on_frames("Direction", frames, table.in_joint_axes(self.plane, self.normal))
+        if not self.offset:
+            return [row]
+        return [row | {"site_b": table.site(self.plane, [self.offset * x / self._length for x in self.normal])}]
+
+    @property
+    def _length(self) -> float:
+        return float(sum(x * x for x in self.normal) ** 0.5)
 
     def symbolic(self, s: Symbolic) -> Any:
         normal = s.rotation(self.plane) @ s.ca.DM(list(self.normal))
-        return s.ca.dot(normal, s.position(self.point) - s.position(self.plane))
+        gap = s.ca.dot(normal, s.position(self.point) - s.position(self.plane))
+        return gap - self.offset * self._length if self.offset else gap
 
     def draw(self, model: Model) -> Iterable[Part]:
         return [Surface(self.plane, self.normal)]

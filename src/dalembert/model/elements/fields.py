@@ -212,6 +212,39 @@ class NumberField(Field):
             raise Unsuited(str(error).removeprefix("it ")) from None
 
 
+class SizeField(NumberField):
+    """A number that is not negative."""
+
+    def check(self, value: object) -> float:
+        x = super().check(value)
+        if x < 0:
+            raise Unsuited(f"must not be negative ({x:g})")
+        return x
+
+
+class ShareField(NumberField):
+    """A number from 0 to 1."""
+
+    def check(self, value: object) -> float:
+        x = super().check(value)
+        if not 0 <= x <= 1:
+            raise Unsuited(f"must be between 0 and 1, not {x:g}")
+        return x
+
+
+class BoundField(NumberField):
+    """The lower or the upper end of a range: a finite number, or None where it has none."""
+
+    def __init__(self, upper: bool) -> None:
+        self.upper = upper
+
+    def check(self, value: object) -> Any:
+        return None if value is None else super().check(value)
+
+    def read(self, plain: object) -> float:
+        return super().check(plain)
+
+
 _NUMBER = NumberField()
 _LETTERS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
@@ -433,6 +466,10 @@ InputName = Annotated[str, InputField()]
 InputNames = Annotated[tuple[str, ...], InputsField()]
 Text = Annotated[str, TextField()]
 Number = Annotated[float, NumberField()]
+Size = Annotated[float, SizeField()]
+Share = Annotated[float, ShareField()]
+LowerBound = Annotated[float | None, BoundField(upper=False)]
+UpperBound = Annotated[float | None, BoundField(upper=True)]
 Vector = Annotated[tuple[float, float, float], VectorField()]
 Axis = Annotated[tuple[float, float, float], AxisField()]
 Axes = Annotated[tuple[tuple[float, float, float], ...], AxesField()]
