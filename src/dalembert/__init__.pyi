@@ -127,6 +127,9 @@ from .errors import (
     DalembertError as DalembertError,
 )
 from .errors import (
+    InertiaWarning as InertiaWarning,
+)
+from .errors import (
     ModelError as ModelError,
 )
 from .errors import (

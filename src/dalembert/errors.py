@@ -5,6 +5,7 @@ Every error carries the facts as attributes, so that a program can react without
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from .text import printable
@@ -118,6 +119,24 @@ class _StepFacts(Exception):
         super().__init__(message)
         self.time, self.step, self.first, self.count = time, step, first, count
         self.jump, self.error, self.variable, self.dt = jump, error, variable, dt
+
+
+class InertiaWarning(UserWarning):
+    """No body has these principal moments: the largest is more than the sum of the others. The equations hold, but a mistake is likely.
+
+    One rule for models from files and from Python: the model is made, and the warning names the frame. To refuse such models,
+    `warnings.simplefilter("error", da.InertiaWarning)`; to allow them in silence, "ignore" in the place of "error". A single moment, all
+    that planar models need, is no complaint.
+    """
+
+
+def user_level() -> int:
+    """The stack level, for a warning of the caller, of the first function outside of this package."""
+    level, frame = 1, inspect.currentframe()
+    frame = None if frame is None else frame.f_back
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("dalembert."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class AccuracyWarning(_StepFacts, UserWarning):

@@ -1,6 +1,7 @@
 """URDF: public robots against Pinocchio, joints of every type, refusals with reasons."""
 
 import sysconfig
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -408,8 +409,16 @@ def test_an_inertia_that_no_body_has(moments) -> None:
     text = f'''<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>
       <inertia ixx="{xx}" iyy="{yy}" izz="{zz}" ixy="0" ixz="0" iyz="0"/></inertial></link>
       <joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint></robot>'''
-    with pytest.warns(UserWarning, match=r"'arm': no body has the principal moments"):
-        da.loads(text, "urdf")
+    with pytest.warns(da.InertiaWarning, match=r"'arm': no body has the principal moments"):
+        model = da.loads(text, "urdf")
+    for kind in ("toml", "json", "mjcf"):  # one rule for all
+        written = da.dumps(model, kind)
+        with pytest.warns(da.InertiaWarning, match=r"no body has the principal moments"):
+            da.loads(written, kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", da.InertiaWarning)
+        with pytest.raises(da.InertiaWarning):
+            da.loads(text, "urdf")
     assert da.loads(text.replace(f'izz="{zz}"', 'izz="2"'), "urdf").nq == 1  # possible
     planar = text.replace(f'ixx="{xx}"', 'ixx="0"').replace(f'iyy="{yy}"', 'iyy="0"')
     assert da.loads(planar, "urdf").nq == 1  # one moment only: a planar model

@@ -18,6 +18,12 @@ def lift(segments: int, dt: float, time: float, **options: object) -> da.integra
     return vi.simulate(start, time=time, **options)  # type: ignore[arg-type]
 
 
+def chain(links: int, dt: float, time: float, **options: object) -> da.integrate.Trajectory:
+    """A pendulum of many links, let go from above."""
+    vi = da.MidpointVI(models.n_link(links), dt)
+    return vi.simulate(vi.state(q=[2.0] + [0.3] * (links - 1)), time=time, **options)  # type: ignore[arg-type]
+
+
 def hit(stiffness: float, dt: float, **options: object) -> da.integrate.Trajectory:
     """A ball of 1 kg that falls on a floor made of a spring."""
     floor = da.Potential(lambda m: 0.5 * stiffness * ca.fmin(m["y"], 0) ** 2)
@@ -145,6 +151,7 @@ GARBAGE = {
     "lift of 10 at 0.01": lambda **o: lift(10, 0.01, 4.0, **o),
     "lift of 20 at 0.005": lambda **o: lift(20, 0.005, 4.0, **o),
     "stiff floor": lambda **o: hit(2e4, 0.01, **o),
+    "chain of 8 at 0.05": lambda **o: chain(8, 0.05, 10.0, **o),
 }
 
 
@@ -171,6 +178,24 @@ def test_garbage_is_flagged_once(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GARBAGE[name](accuracy="ignore")
+
+
+def test_the_lift_of_50_segments_is_flagged() -> None:
+    """At 0.01 it fails with an energy a thousand times too large, which is said too; at 0.001 energy jumps once."""
+    with pytest.warns(da.AccuracyWarning, match="energy jumps"), pytest.raises(da.ConvergenceError) as failed:
+        lift(50, 0.01, 6.0)
+    assert not failed.value.trajectory.quality(0).good
+    with pytest.warns(da.AccuracyWarning, match="at t = 5.2"):
+        motion = lift(50, 0.001, 5.3)
+    assert motion.quality(0).energy > 0.1 * motion.quality(0).moving
+
+
+def test_chains_that_gain_energy_are_flagged() -> None:
+    """Long steps of a whipping chain multiply its energy before no step is found."""
+    for accuracy in ("warn", "raise"):
+        with pytest.warns(da.AccuracyWarning, match="energy jumps"), pytest.raises(da.ConvergenceError) as failed:
+            chain(3, 0.2, 20.0, accuracy=accuracy)
+        assert failed.value.trajectory.quality(0).energy > 500.0
 
 
 GOOD = {

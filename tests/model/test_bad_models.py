@@ -1,6 +1,7 @@
 """Malformed models, one line each: every one raises ModelError, and its text names the culprit."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -223,3 +224,17 @@ def test_there_are_enough():
 def test_unequal_moments_are_allowed():
     """The triangle inequality is not asked for: planar models give only the moment that matters."""
     assert Model([rz("q", inertia=(0, 0, 1))]).nq == 1
+
+
+def test_moments_that_no_body_has_are_told_and_can_be_refused_or_allowed() -> None:
+    """One rule for files (tests/formats/test_urdf.py) and Python."""
+    heavy = da.rz("a", name="wheel", mass=1.0, inertia=(1, 1, 3))
+    with pytest.warns(da.InertiaWarning, match=r"'wheel': no body has the principal moments 1, 1, 3") as caught:
+        assert da.Model([heavy]).nq == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", da.InertiaWarning)
+        with pytest.raises(da.InertiaWarning):
+            da.Model([heavy])
+        for fine in ((0, 0, 3), (1, 2, 3), (0, 1, 1), (0, 0, 0)):  # one moment will do in a plane
+            da.Model([da.rz("a", mass=1.0, inertia=fine)])

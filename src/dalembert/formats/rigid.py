@@ -184,18 +184,6 @@ def is_identity(g: Array) -> bool:
     return bool((g == np.eye(len(g))).all())
 
 
-def impossible(inertia: Array) -> str:
-    """Why no body has this inertia (3, 3): empty if one may. A single moment is no complaint: planar models give no more.
-
-    >>> impossible(np.diag([1.0, 1.0, 3.0])), impossible(np.diag([0.0, 0.0, 3.0]))
-    ('no body has the principal moments 1, 1, 3: none is larger than the sum of the others', '')
-    """
-    a, b, c = np.linalg.eigvalsh((inertia + inertia.T) / 2)
-    if c <= (1 + 1e-6) * (a + b) or b <= 1e-12 * c or a < 0:  # negative ones are the model's complaint
-        return ""
-    return f"no body has the principal moments {a:.6g}, {b:.6g}, {c:.6g}: none is larger than the sum of the others"
-
-
 def add_inertias(parts: Sequence[tuple[float, Array, Array]]) -> tuple[float, Array, Array]:
     """Sum of (mass, centre (3,), inertia about that centre (3, 3)), all in the same axes.
 

@@ -492,9 +492,11 @@ class MidpointVI(OneStepMap):
             None if adapt is not None else self._thinned(every),
             checks[:rows],
         )
+        self._say(
+            traj, "warn" if status and accuracy == "raise" else accuracy, dt, adapt
+        )  # also of a motion that fails
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
-        self._say(traj, accuracy, dt, adapt)
         return traj
 
     def _hybrid(

@@ -12,7 +12,6 @@ The core checks every step while it solves it (cpp/quality.hpp, docs/howto/accur
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import AccuracyError, AccuracyWarning, ConvergenceError
+from ..errors import AccuracyError, AccuracyWarning, ConvergenceError, user_level
 from .scheme import Scheme
 
 if TYPE_CHECKING:
@@ -245,16 +244,7 @@ def _say(
     }
     if accuracy == "raise":
         raise AccuracyError(text, trajectory=result, **facts)
-    warnings.warn(AccuracyWarning(text, **facts), stacklevel=_user_level())
-
-
-def _user_level() -> int:
-    """The stack level of the first caller outside of this package, for a warning that points to the user's line."""
-    level, frame = 1, inspect.currentframe()
-    frame = None if frame is None else frame.f_back
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("dalembert."):
-        frame, level = frame.f_back, level + 1
-    return level
+    warnings.warn(AccuracyWarning(text, **facts), stacklevel=user_level())
 
 
 def shorter(dt: float, jump: float, error: float, order: int) -> float:

@@ -7,6 +7,7 @@ kinematic ones in the same order, then kinematic ones that only elements mention
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, nearest, number
-from ..errors import ModelError
+from ..errors import InertiaWarning, ModelError, user_level
 from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, ContactElement, Element, Gap, is_known
 from .frames import TURN, Frame, Kinematic, Row, flatten, unflatten
@@ -479,12 +480,13 @@ class Model:
 
     def _check_masses(self) -> None:
         heavy = [False] * len(self._entries)
+        doubtful: list[str] = []
         for entry in reversed(self._entries[1:]):
             frame = entry.frame
             assert frame is not None
             if frame.mass < 0:
                 raise ModelError(f"{frame.label}: negative mass {frame.mass}", culprit=frame.label)
-            _check_inertia(frame)
+            doubtful += _check_inertia(frame)
             if frame.heavy:
                 heavy[entry.index] = True
             if heavy[entry.index]:
@@ -495,6 +497,10 @@ class Model:
                     "(give a mass to this frame or one below it, or make the variable Kinematic)",
                     culprit=frame.value,
                 )
+        if doubtful:
+            more = f" (and {len(doubtful) - 1} more frames)" if len(doubtful) > 1 else ""
+            text = f"{doubtful[-1]}: none is larger than the sum of the others{more}"
+            warnings.warn(InertiaWarning(text), stacklevel=user_level())
 
     def _check_elements(self) -> None:
         rows = dependencies = 0
@@ -617,14 +623,17 @@ def _walk(roots: tuple[Frame, ...]) -> Iterator[FrameEntry]:
         stack.extend((child, count) for child in reversed(frame.children))
 
 
-def _check_inertia(frame: Frame) -> None:
-    """Positive semidefinite. The triangle inequality is not asked for: planar models often give one moment only."""
+def _check_inertia(frame: Frame) -> list[str]:
+    """Positive semidefinite, else an error; a complaint where no body has such moments, but not about a single one (planar models)."""
     xx, yy, zz, xy, xz, yz = frame.inertia
-    lowest = min(xx, yy, zz)
+    a, b, c = sorted((xx, yy, zz))
     if xy or xz or yz:
-        lowest = float(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[0])
-    if lowest < -1e-9 * max(abs(x) for x in frame.inertia):
+        a, b, c = map(float, np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    if a < -1e-9 * max(abs(x) for x in frame.inertia):
         raise ModelError(f"{frame.label}: inertia {frame.inertia} is not positive semidefinite", culprit=frame.label)
+    if c <= (1 + 1e-6) * (a + b) or b <= 1e-12 * c:
+        return []
+    return [f"{frame.label}: no body has the principal moments {a:.6g}, {b:.6g}, {c:.6g}"]
 
 
 def _draw(root: Frame, indent: str, last: bool) -> list[str]:

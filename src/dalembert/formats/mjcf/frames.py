@@ -60,8 +60,6 @@ def _inertia(settings: Settings, geoms: Geoms, body: Body) -> dict[str, Any]:
             own = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         else:
             own = np.diag(inertial.numbers("diaginertia", 3, (0.0, 0.0, 0.0)))
-        if why := rigid.impossible(own):
-            raise inertial.wrong(why)
         centre, inertia = pose[:3, 3], pose[:3, :3] @ own @ pose[:3, :3].T
     else:
         parts = [] if settings.from_geom == "false" else [p for geom in body.geoms if (p := geoms.inertia(geom))]

@@ -6,7 +6,6 @@ In: bytes of XML. Out: the model; URDF has no named configurations. What is wron
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -212,8 +211,6 @@ class _Reader:
                 xx, yy, zz = (inertia.number(k) for k in ("ixx", "iyy", "izz"))
                 xy, xz, yz = (inertia.number(k, 0.0) for k in ("ixy", "ixz", "iyz"))
                 i = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-                if why := rigid.impossible(i):  # many files have such: the equations hold, the body does not exist
-                    warnings.warn(str(inertia.wrong(f"link '{name}': {why}", name)), stacklevel=2)
             turned = g[:3, :3] @ i @ g[:3, :3].T
             options |= {"mass": m, "com": tuple(g[:3, 3]), "inertia": (turned + turned.T) / 2}
         options["visuals"] = [v for tag in link.all("visual") if (v := self._visual(tag)) is not None]
