@@ -172,14 +172,24 @@ class System(OneStepMap):
         return self._steps
 
     def _x(self, x: ArrayLike, what: str = "x") -> Array:
-        return matrix(x, (self.nx,), what)
+        return self._state(matrix(x, (self.nx,), what), what)
+
+    def _state(self, x: Array, what: str) -> Array:
+        """States (..., nx) as they are; where they have quaternions, of unit ones."""
+        model = self.model
+        if model is not None and not model.configuration.flat and isinstance(self._steps, MidpointSteps):
+            model.configuration.unit(x[..., : model.nq], what)
+        return x
 
     def _xu(self, x: ArrayLike, u: ArrayLike, k: int) -> tuple[Array, Array]:
+        return self._x(x), self._u(u, k)
+
+    def _u(self, u: ArrayLike, k: int) -> Array:
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
             raise TypeError(f"the step k must be a whole number, not {k!r}")
         if not 0 <= k < self.steps:
             raise ValueError(f"step {k} is outside of 0 ... {self.steps - 1}")
-        return self._x(x), matrix(u, (self.nu,), "u")
+        return matrix(u, (self.nu,), "u")
 
     def _along(self, X: ArrayLike, U: ArrayLike) -> tuple[Array, Array]:
         return matrix(X, (self.steps + 1, self.nx), "X"), matrix(U, (self.steps, self.nu), "U")
@@ -193,8 +203,7 @@ class System(OneStepMap):
 
     def f_batch(self, X: ArrayLike, u: ArrayLike, k: int = 0) -> Array:
         """f of many states (n, nx) under one input, side by side where the map can."""
-        _, w = self._xu(np.zeros(self.nx), u, k)
-        return self._steps.f_batch(matrix(X, (-1, self.nx), "X"), w, k)
+        return self._steps.f_batch(self._state(matrix(X, (-1, self.nx), "X"), "X"), self._u(u, k), k)
 
     def simulate(self, x0: ArrayLike, U: ArrayLike | Callable[[float, Array], Any]) -> Array:
         """X (N+1, nx) from x0 under the inputs U (N, nu), or under a policy (t, x) -> u, e.g. a `Feedback`."""

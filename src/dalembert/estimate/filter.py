@@ -146,6 +146,11 @@ class GaussianFilter:
         found = self.map.tangent(x[None]) if self.tied else None
         return None if found is None else found.onto[0]
 
+    def known(self, x: Array) -> Array:
+        """x (nx,), which must be a state: a map says what is none (quaternions) when it compares."""
+        self.map.difference(x, x)
+        return x
+
     def settle(self, x: Array) -> Array:
         """x (nx,), brought back to the constraints if estimates are kept there."""
         return self.map.settle(x) if self.tied else x
@@ -165,7 +170,7 @@ class GaussianFilter:
     def start(self, mean: ArrayLike, P: ArrayLike) -> Estimate:
         """The first estimate: mean (nx,), covariance P (number, variances, or matrix (ndx, ndx))."""
         n, m = self.map.nx, self.map.ndx
-        x = self.settle(finite(mean, "mean", (n,)))
+        x = self.settle(self.known(finite(mean, "mean", (n,))))
         return Estimate(x, along(self.onto(x), covariance(P, "P", m, definite=False)))
 
     def noise(self, k: int, dt: float | None = None) -> Array:

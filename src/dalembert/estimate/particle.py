@@ -74,7 +74,7 @@ class ParticleFilter(GaussianFilter):
     def start(self, mean: ArrayLike, P: ArrayLike) -> Particles:
         """Particles drawn from the Gaussian mean (nx,), P."""
         n, m = self.map.nx, self.map.ndx
-        centre, spread = self.settle(finite(mean, "mean", (n,))), covariance(P, "P", m, definite=False)
+        centre, spread = self.settle(self.known(finite(mean, "mean", (n,)))), covariance(P, "P", m, definite=False)
         generator = np.random.default_rng(self.seed)
         spread = along(self.onto(centre), spread)
         points = self.map.retract(centre, generator.normal(size=(self.particles, m)) @ root(spread).T)

@@ -127,6 +127,8 @@ def rollouts(
         return matrix(x, (n, width) if x.ndim == 2 else (len(starts), n, width), what)
 
     us, rhos = inputs(u, model.nu, "u"), inputs(kinematic, model.nk, "kinematic")
+    if rhos is not None:
+        model.prescribed.unit(rhos, "kinematic")
     crew = whole(threads, "threads") if threads is not None else (os.cpu_count() or 1)
     q, p, lam, done, _, stop, checks = vi._core.rollouts(
         vi.options,

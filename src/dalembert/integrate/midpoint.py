@@ -35,6 +35,7 @@ from ..mechanics import (
     velocity_offset,
 )
 from ..model import Model, rotation
+from ..model.configuration import Configuration
 from ..progress import progress as shown
 from .composition import composition
 from .condition import Condition, condition
@@ -466,7 +467,7 @@ class MidpointVI(OneStepMap):
             self._say(motion, accuracy, dt, adapt)
             return motion
         inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
-        path = _path(self._prescribed(kinematic, q, n), t, self._fractions(tolerance), model.nk)
+        path = _path(self._prescribed(kinematic, q, n), t, self._fractions(tolerance), model.prescribed)
         rows = 1 if path is None else path.shape[1]
         run = partial(self._core.simulate, self.options, q, p, dt, inputs, path, every, adapt=tolerance, rho_rows=rows)
         begun = clock.perf_counter()
@@ -507,14 +508,14 @@ class MidpointVI(OneStepMap):
         dt = self._steps(n, None)
         t = self._times(start.t, dt)
         given = self._prescribed(kinematic, start.q, n)
-        path = _path(given, t, self.parts, model.nk)
+        path = _path(given, t, self.parts, model.prescribed)
         follow: Callable[[Array], Array] | None = None
         if callable(given):
 
             def follow(times: Array) -> Array:
                 rows = _series(given, times, len(times), model.nk, "kinematic")
                 assert rows is not None
-                return rows
+                return model.prescribed.unit(rows, "kinematic")
 
         if callable(u) and _takes_state(u):
 
@@ -533,6 +534,13 @@ class MidpointVI(OneStepMap):
 
     def _prescribed(self, kinematic: Any, q: Array, steps: int) -> Any:
         """Kinematic values without names; those that are not named stay as in q."""
+        if isinstance(kinematic, Mapping):
+            for place in self.model.prescribed.places:
+                if place.name in kinematic:
+                    raise ValueError(
+                        f"kinematic: the ball '{place.name}' is prescribed by rows (N, {self.model.nk}) of all values, or a function "
+                        "of t that returns them"
+                    )
         return _unnamed(kinematic, self.model.kinematic, q[self.model.nqd :], steps, "kinematic")
 
     def _say(self, motion: Trajectory, accuracy: str, dt: Array, adapt: float | None) -> None:
@@ -645,7 +653,7 @@ class MidpointVI(OneStepMap):
         model, n, nd = self.model, len(dt), self.model.nd
         if every != 1:
             raise ValueError("every= is for rollouts with input arrays, not for policies")
-        path = _path(self._prescribed(kinematic, start.q, n), t, self._fractions(adapt), model.nk)
+        path = _path(self._prescribed(kinematic, start.q, n), t, self._fractions(adapt), model.prescribed)
         checks = np.zeros((n, 5))
         q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
         u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
@@ -1025,16 +1033,17 @@ def _forces_and_kinematic(out: Any, model: Model) -> tuple[Any, Any]:
     return out, None
 
 
-def _path(kinematic: Any, t: Array, parts: Array, width: int) -> Array | None:
+def _path(kinematic: Any, t: Array, parts: Array, prescribed: Configuration) -> Array | None:
     """Prescribed values (N, s, nk) between the times t (N+1,): after every part of a step from a function, else (s = 1) at its end."""
     n, stages = len(t) - 1, len(parts)
-    if callable(kinematic) and stages > 1:
-        times: Array = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
+    times: Array = t[1:]
+    if not callable(kinematic):
+        stages = 1
+    elif stages > 1:
+        times = t[:-1, None] + np.cumsum(parts) * np.diff(t)[:, None]
         times[:, -1] = t[1:]
-        rows = _series(kinematic, times.ravel(), n * stages, width, "kinematic")
-        return None if rows is None else rows.reshape(n, stages, width)
-    ends = _series(kinematic, t[1:], n, width, "kinematic")
-    return None if ends is None else ends[:, None]
+    rows = _series(kinematic, times.ravel(), n * stages, prescribed.nq, "kinematic")
+    return None if rows is None else prescribed.unit(rows, "kinematic").reshape(n, stages, prescribed.nq)
 
 
 def _part(value: Any, steps: slice) -> Any:

@@ -592,6 +592,7 @@ def _checked(model: Model, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray
     shapes: dict[str, tuple[int, ...]] = {"q": (n + 1, model.nq), "p": (n + 1, model.nd), "u": (n, model.nu)}
     shapes |= {"rho": (n, model.nk), "lam": (n, model.nc), "iterations": (n,)}
     found: dict[str, NDArray[Any]] = {name: finite(arrays[name], name, shape) for name, shape in shapes.items()}
+    model.configuration.unit(found["q"], "q")
     return {"t": t, **found, "iterations": found["iterations"].astype(np.int64)}
 
 

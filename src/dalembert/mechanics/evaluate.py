@@ -77,7 +77,7 @@ def _many(model: Model, q: ArrayLike | Mapping[str, float]) -> tuple[Array, bool
     x = None if isinstance(q, Mapping) else floats(q, "q")
     if x is None or x.ndim == 1:
         return _q(model, q if x is None else x)[None], True
-    return matrix(x, (-1, checked(model).nq), "q"), False
+    return model.configuration.unit(matrix(x, (-1, checked(model).nq), "q"), "q"), False
 
 
 def _both(

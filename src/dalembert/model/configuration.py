@@ -169,15 +169,30 @@ class Configuration:
             return self.neutral()
         if isinstance(value, Mapping):
             value = self._named_point(value, what)
-        q = finite(value, what, (self.nq,), names=self.coordinates)
+        q = self.unit(finite(value, what, (self.nq,), names=self.coordinates), what)
         for place in self.places:
             length = float(np.linalg.norm(q[place.q]))
-            if abs(length - 1.0) > 1e-6:
-                raise ValueError(f"{what}: the quaternion of '{place.name}' has length {length:.6g}, not 1")
             if abs(length - 1.0) > 1e-15:
                 q = q.copy() if q is value else q
                 q[place.q] /= length
         return q
+
+    def unit(self, rows: Array, what: str) -> Array:
+        """Configurations (..., nq) as they are, whose quaternions must be unit ones.
+
+        >>> Configuration([("b", KINDS["ball"])]).unit(np.zeros(4), "q")
+        Traceback (most recent call last):
+        ...
+        ValueError: q: the quaternion of 'b' has length 0, not 1
+        """
+        for place in self.places:
+            with np.errstate(over="ignore"):
+                length = np.linalg.norm(rows[..., place.q], axis=-1)
+            if not (np.abs(length - 1.0) <= 1e-6).all():
+                at = np.argwhere(~(np.abs(length - 1.0) <= 1e-6))[0]
+                where = f"{what}[{', '.join(map(str, at))}]" if len(at) else what
+                raise ValueError(f"{where}: the quaternion of '{place.name}' has length {length[tuple(at)]:.6g}, not 1")
+        return rows
 
     def _named_point(self, value: Mapping[str, object], what: str) -> Array:
         q = self.neutral()

@@ -389,7 +389,7 @@ class Model:
         x = finite(q, what)
         if x.shape[-1:] != (self.nq,):
             raise ValueError(f"{what} has shape {x.shape}, but (..., {self.nq}) is needed")
-        return x
+        return self.configuration.unit(x, what)
 
     # ---- values
 
