@@ -255,3 +255,8 @@ def to_mjcf(
         '<flag contact="disable"/></option>'
         f"<worldbody>{roots}</worldbody><equality>{pins}</equality><actuator>{motors}</actuator></mujoco>"
     )
+
+
+# ---- a disk that rolls on a plane and falls
+DISK_RADIUS, DISK_INERTIA = 0.5, (0.0625, 0.125, 0.0625)  # m, kg m^2 at 1 kg, axis y
+DISK_LEAN, DISK_RATES = 0.2, (0.1, 6.0, 0.5)  # rad about x; rad/s along its axes

@@ -711,6 +711,47 @@ def housekeeping(bench: Bench) -> None:
         bench.row(name, f"build a model of {size} links", e, unit="ms")
 
 
+# ---- 11
+
+
+def rolling(bench: Bench) -> None:
+    """A disk that rolls and falls, 2 s: time to a given error of the place of its centre."""
+    name, time = "11 Rolling disk", 0.2 if bench.quick else 2.0
+
+    def own(dt: float, order: int) -> Entry:
+        return Entry("dalembert", f"dalembert order {order}", "rolling_disk", {"dt": dt, "time": time, "order": order})
+
+    (exact,) = bench.measure([own(0.0005, 6)], rounds=1, warm=False, budget=10.0)
+    begun = {key: exact.result[key] for key in ("velocity", "rates")}
+    curves: dict[str, list[tuple[float, float]]] = {}
+    ladders = {2: (0.04, 0.02, 0.01, 0.005, 0.002, 0.001), 4: (0.04, 0.02, 0.01, 0.005, 0.002), 6: (0.04, 0.02, 0.01)}
+    entries = [(dt, own(dt, order)) for order, ladder in ladders.items() for dt in ladder]
+    for rho in (0.9, 1.0):
+        for dt in (0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002):
+            args = {"dt": dt, "time": time, "rho": rho, **begun}
+            entries.append((dt, Entry("exudyn", f"exudyn alpha {rho:g}", "rolling_disk", args)))
+    for dt, e in entries:
+        beside = [] if e.tool == "dalembert" else [own(0.01, 4)]
+        if e not in bench.measure([e, *beside], rounds=5, budget=3.0):
+            continue
+        error = float(np.abs(np.asarray(e.result["end"]) - exact.result["end"]).max())
+        if not np.isfinite(error):
+            continue
+        curves.setdefault(e.label, []).append((error, e.median))
+        bench.row(name, f"{time:g} s", e, dt=dt, error=error)
+    for error in (1e-3, 1e-4, 1e-5):
+        best = {}
+        for tool in ("dalembert", "exudyn"):
+            reached = [_time_to(points, error) for label, points in curves.items() if label.startswith(tool)]
+            best[tool] = min((t for t, ok in reached if ok), default=float("nan"))
+        if np.isfinite(best["exudyn"]):
+            bench.claim(
+                f"rolling disk at {error:g} m: time of Exudyn over dalembert's",
+                _ratio(best["exudyn"], best["dalembert"]),
+                10,
+            )
+
+
 SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "pendulum": pendulum,
     "scissor": scissor,
@@ -722,4 +763,5 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "ekf": ekf,
     "batches": batches,
     "housekeeping": housekeeping,
+    "rolling": rolling,
 }

@@ -326,3 +326,21 @@ def closed_chain(dt: float, steps: int, plain: bool = False) -> Case:
         }  # fmt: skip
 
     return Case(lambda: vi.simulate(start, steps=steps), read)
+
+
+def rolling_disk(dt: float, time: float, order: int) -> Case:
+    """A disk that rolls and falls: the place of its centre at the end, and with what velocities it began (world axes)."""
+    disk = da.floating("b", name="disk", mass=1.0, inertia=machines.DISK_INERTIA)
+    model = da.Model([disk], [da.Gravity((0, 0, -machines.GRAVITY)), da.RollingDisk("disk", machines.DISK_RADIUS)])
+    vi = da.MidpointVI(model, dt, order=order)
+    lean = machines.DISK_LEAN
+    turned = da.rotation.exponential(np.array([lean, 0.0, 0.0]))
+    q = model.configuration.point({"b": turned, "b.z": machines.DISK_RADIUS * np.cos(lean)})
+    v = da.consistent_velocity(model, q, np.array([0, 0, 0, *machines.DISK_RATES]))
+    start, steps = vi.state(q=q, v=v), round(time / dt)
+
+    def read(motion: Any) -> dict[str, Any]:
+        rates = da.pose(model, q, "disk")[:3, :3] @ v[3:6]
+        return {"end": motion.q[-1, :3], "velocity": v[:3], "rates": rates}
+
+    return Case(lambda: vi.simulate(start, steps, every=steps, accuracy="ignore"), read)

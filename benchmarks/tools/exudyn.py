@@ -169,3 +169,42 @@ def build(machine: str, size: int) -> Case:
         return container
 
     return Case(run)
+
+
+def rolling_disk(dt: float, time: float, velocity: list[float], rates: list[float], rho: float) -> Case:
+    """A rigid body with the rolling-disc joint, generalized-alpha."""
+    from exudyn.utilities import RigidBodyInertia, RotationMatrixX
+
+    container = exu.SystemContainer()
+    mbs = container.AddSystem()
+    lean = machines.DISK_LEAN
+    body = mbs.CreateRigidBody(
+        inertia=RigidBodyInertia(mass=1.0, inertiaTensor=np.diag(machines.DISK_INERTIA)),
+        referencePosition=[0.0, 0.0, machines.DISK_RADIUS * np.cos(lean)], referenceRotationMatrix=RotationMatrixX(lean),
+        initialAngularVelocity=rates, initialVelocity=velocity, gravity=[0.0, 0.0, -machines.GRAVITY], returnDict=True,
+    )["bodyNumber"]  # fmt: skip
+    ground = mbs.AddMarker(item.MarkerBodyRigid(bodyNumber=mbs.AddObject(item.ObjectGround())))
+    disc = mbs.AddMarker(item.MarkerBodyRigid(bodyNumber=body))
+    mbs.AddObject(
+        item.ObjectJointRollingDisc(
+            markerNumbers=[ground, disc], discRadius=machines.DISK_RADIUS, discAxis=[0, 1, 0], planeNormal=[0, 0, 1]
+        )
+    )
+    mbs.Assemble()
+    settings = exu.SimulationSettings()
+    settings.timeIntegration.numberOfSteps = round(time / dt)
+    settings.timeIntegration.endTime = time
+    settings.timeIntegration.verboseMode = 0
+    settings.timeIntegration.generalizedAlpha.spectralRadius = rho
+    settings.timeIntegration.newton.useModifiedNewton = True
+    settings.timeIntegration.newton.relativeTolerance = 1e-10
+    settings.solutionSettings.writeSolutionToFile = False
+    settings.displayComputationTime = False
+    settings.displayStatistics = False
+
+    def run() -> Any:
+        mbs.Assemble()
+        mbs.SolveDynamic(settings)
+        return mbs.GetObjectOutputBody(body, exu.OutputVariableType.Position, [0.0, 0.0, 0.0])
+
+    return Case(run, lambda out: {"end": np.array(out)})
