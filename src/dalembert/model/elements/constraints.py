@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..drawing import Between, Part, Pin, Surface
 from .base import WORLD, ConstraintElement, element
-from .fields import Axes, Axis, Coefficients, Curve, FrameName, Length, Number, VariableName
+from .fields import Axes, AxesField, Axis, Coefficients, Curve, FrameName, Length, Number, VariableName
 from .pairs import apart, between
 
 if TYPE_CHECKING:
@@ -68,8 +68,11 @@ class PointToPoint(ConstraintElement):
 
     frame1: FrameName
     frame2: FrameName
-    directions: Axes = "xyz"  # type: ignore[assignment]
+    directions: Axes = "xyz"
     axes_of: FrameName = WORLD
+
+    def _vectors(self) -> tuple[tuple[float, float, float], ...]:
+        return AxesField().check(self.directions)
 
     @property
     def size(self) -> int:
@@ -80,11 +83,11 @@ class PointToPoint(ConstraintElement):
 
     def compile(self, table: Table) -> Iterable[Row]:
         frames = [self.frame1, self.frame2, self.axes_of]
-        return [table.on_frames("Direction", frames, table.in_joint_axes(self.axes_of, n)) for n in self.directions]
+        return [table.on_frames("Direction", frames, table.in_joint_axes(self.axes_of, n)) for n in self._vectors()]
 
     def symbolic(self, s: Symbolic) -> Any:
         gap = s.position(self.frame1) - s.position(self.frame2)
-        return s.ca.DM([list(n) for n in self.directions]) @ (s.rotation(self.axes_of).T @ gap)
+        return s.ca.DM([list(n) for n in self._vectors()]) @ (s.rotation(self.axes_of).T @ gap)
 
     def draw(self, model: Model) -> Iterable[Part]:
         return [Pin(self.frame1)]
