@@ -36,6 +36,24 @@ def few_colours(image: Image.Image) -> Image.Image:
     return result
 
 
+# robots and machines come first
+FIRST = (
+    "closed_chain",
+    "learn_policy",
+    "marionette_mocap",
+    "marionette_walk",
+    "pitcher",
+    "rotor_satellite",
+    "scissor_lift",
+    "string_robot",
+)
+
+
+def thumbnails(pictures: dict[str, str]) -> list[str]:
+    """A row of small pictures (example -> file) that lead to their places on the page."""
+    return [f"[![{name}](images/gallery/{file}){{ width=230 }}](#{name})" for name, file in pictures.items()]
+
+
 def main(out: Path) -> None:
     """Copy the pictures, smaller, and write the page."""
     results = json.loads((out / "examples.json").read_text(encoding="utf-8"))
@@ -48,19 +66,25 @@ def main(out: Path) -> None:
         "with `dalembert examples run --all`, which writes this gallery with all numbers as a page on your disk.",
         "",
     ]
-    for path in example_files():
-        r = results.get(path.stem)
+    files = {path.stem: path for path in example_files()}
+    sections: list[str] = []
+    first: dict[str, str] = {}
+    for name in sorted(files, key=lambda name: (name not in FIRST, name)):
+        r = results.get(name)
         if r is None or r["code"] != 0:
-            print("left out:", path.stem)
+            print("left out:", name)
             continue
-        text += [f"## {path.stem}", "", r["title"], ""]
-        for name in r["files"]:
-            if not name.endswith(".png") or not (out / name).is_file():
+        sections += [f"## {name}", "", r["title"], ""]
+        for file in r["files"]:
+            if not file.endswith(".png") or not (out / file).is_file():
                 continue
-            image = Image.open(out / name).convert("RGB")
+            image = Image.open(out / file).convert("RGB")
             image.thumbnail((WIDTH, 4 * WIDTH), Image.Resampling.LANCZOS)
-            few_colours(image).save(pictures / name, optimize=True)
-            text += [f"![{path.stem}](images/gallery/{name})", ""]
+            few_colours(image).save(pictures / file, optimize=True)
+            sections += [f"![{name}](images/gallery/{file})", ""]
+            if name in FIRST:
+                first.setdefault(name, file)
+    text += [*thumbnails(first), "", *sections]
     (DOCS / "gallery.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
 
 

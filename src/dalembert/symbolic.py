@@ -79,7 +79,7 @@ class Symbolic:
     # ---- names
 
     def variable(self, name: str) -> Any:
-        """The symbol of a configuration variable."""
+        """The symbol of the configuration variable called `name`."""
         return self.q[self.model.index(name)]
 
     def velocity(self, name: str) -> Any:
@@ -94,7 +94,7 @@ class Symbolic:
         return self.ca.jtimes(self.rate(self.position(frame)), self.v, force, True)
 
     def input(self, name: str) -> Any:
-        """The symbol of an input."""
+        """The symbol of the input called `name`."""
         return self.u[self.model.input_index(name)]
 
     # ---- kinematics
@@ -239,7 +239,7 @@ class Symbolic:
         return [e.symbolic(self) for e in self.model.elements if family == e.FAMILY]
 
     def distance(self, frame1: str, frame2: str) -> Any:
-        """Distance between the origins of two frames (m)."""
+        """Distance between the origins of `frame1` and `frame2` (m)."""
         return self.ca.norm_2(self.position(frame1) - self.position(frame2))
 
     def centre_of_mass(self, frame: str | int) -> Any:

@@ -119,7 +119,7 @@ class System(OneStepMap):
         return self.one_step.neutral()
 
     def tangent(self, X: Array, tolerance: float = 1e-10) -> Tangent | None:
-        """The directions in which motions can leave states (n, nx); None: all."""
+        """The directions in which motions can leave states X (n, nx), their number decided by `tolerance`; None: all."""
         return self.one_step.tangent(X, tolerance)
 
     def settle(self, x: Array) -> Array:
@@ -127,7 +127,7 @@ class System(OneStepMap):
         return self.one_step.settle(self._x(x))
 
     def free_difference(self, x0: Array, x1: Array) -> Array:
-        """`difference` without what no step feels (momenta across constraints)."""
+        """`difference` of x0 and x1 without what no step feels (momenta across constraints)."""
         return self.one_step.free_difference(floats(x0, "x0"), floats(x1, "x1"))
 
     def with_dt(self, dt: Array) -> System:
@@ -160,7 +160,8 @@ class System(OneStepMap):
         v_rho: ArrayLike | None = None,
         u: Named | None = None,
     ) -> Array:
-        """State vector from q with p or v (and the load u; as `MidpointVI.state`), and the kinematic velocities (default: those of v)."""
+        """State vector from q with p or v (and the load u; as `MidpointVI.state`), and the kinematic velocities
+        `v_rho` (default: those of v)."""
         vi = self._midpoint("configurations").one_step
         s = vi.state(q, p=p, v=v, u=u)
         rate = s.v_rho if v_rho is None else matrix(v_rho, (vi.model.nkv,), "v_rho")
@@ -202,7 +203,7 @@ class System(OneStepMap):
         return self._steps.f(y, w, k, None if guess is None else self._x(guess, "guess"))
 
     def f_batch(self, X: ArrayLike, u: ArrayLike, k: int = 0) -> Array:
-        """f of many states (n, nx) under one input, side by side where the map can."""
+        """f of many states X (n, nx) under one input, side by side where the map can."""
         return self._steps.f_batch(self._state(matrix(X, (-1, self.nx), "X"), "X"), self._u(u, k), k)
 
     def simulate(self, x0: ArrayLike, U: ArrayLike | Callable[[float, Array], Any]) -> Array:
@@ -234,7 +235,7 @@ class System(OneStepMap):
         return self._steps.shoot(*self._along(X, U), derive)
 
     def roll(self, course: Course) -> tuple[Array, Array]:
-        """The motion (X, U) of a `Course`: along a tangent curve under feedback, with a share of the curve's gaps left open."""
+        """The motion (X, U) of a `course` (`Course`): along a tangent curve under feedback, with a share of the curve's gaps left open."""
         return self._steps.roll(course)
 
     def plan(self, Q: Array, Qf: Array, R: Array, low: Array, high: Array, mu: float) -> Any:
@@ -278,7 +279,8 @@ class System(OneStepMap):
         return self._steps.adjoint(y, w, k, matrix(z, (self.ndx,), "z"))
 
     def derivatives(self, x: ArrayLike, u: ArrayLike, k: int = 0, *, with_dt: bool = False) -> dict[str, Array]:
-        """Derivatives of q' (nd rows), p' (nd rows) and lambda (nc rows) by w = (q, p, u, rho'), and by dt as a last column if asked for."""
+        """Derivatives of q' (nd rows), p' (nd rows) and lambda (nc rows) by w = (q, p, u, rho'), and, `with_dt`, by dt as a last
+        column."""
         y, w = self._xu(x, u, k)
         return self._midpoint("multipliers").derivatives(y, w, k, with_dt)
 
@@ -296,7 +298,7 @@ class System(OneStepMap):
     def second_order_trajectory(
         self, X: ArrayLike, U: ArrayLike, Z: ArrayLike, *, threads: int | None = None
     ) -> tuple[Array, Array, Array]:
-        """`second_order` at every step with costates Z (N, ndx): (N, ndx, ndx), (N, ndx, nu), (N, nu, nu)."""
+        """`second_order` at every step of X, U, on `threads`, with costates Z (N, ndx): (N, ndx, ndx), (N, ndx, nu), (N, nu, nu)."""
         ref, ins = self._along(X, U)
         return self._steps.second_order_trajectory(ref, ins, matrix(Z, (self.steps, self.ndx), "Z"), threads)
 
@@ -308,7 +310,8 @@ class System(OneStepMap):
     # ---- filters
 
     def kalman(self, *record: Any, threads: int | None = None, keep: bool = False) -> Any:
-        """Many extended Kalman filters at once for `monte_carlo` (see there), or None where the map runs one after the other."""
+        """Many extended Kalman filters at once for `monte_carlo` (see there for the `record`, `threads`, `keep`), or
+        None where the map runs one after the other."""
         return self._steps.kalman(*record, threads=threads, keep=keep)
 
     # ---- trajectories

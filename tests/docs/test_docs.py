@@ -34,6 +34,8 @@ WITH_CODE = [p for p in PAGES if blocks(p, "python")]
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
+    for extra in re.findall(r"^import (torch|jax|gymnasium)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        pytest.importorskip(extra, reason=f"the extra [{extra}] is not installed")
     names: dict[str, object] = {"__name__": "__docs__"}
     printed = dict(PRINTED.findall(page.read_text(encoding="utf-8")))
     for line, text in blocks(page, "python"):

@@ -188,7 +188,8 @@ class GaussianFilter:
         return self.propagate(needed(estimate, Estimate), finite(u, "u", (self.system.nu,)), k, _length(dt))[0]
 
     def propagate(self, estimate: Estimate, u: Array, k: int, dt: float | None = None) -> tuple[Estimate, Array]:
-        """The estimate after step k, and the covariance (ndx, ndx) of the states before and after it."""
+        """From `estimate` with the inputs u (nu,): the estimate after step k (or a step of `dt` seconds), and the covariance (ndx, ndx) of the states
+        before and after it."""
         raise NotImplementedError
 
     def stepper(self, k: int, dt: float | None) -> tuple[OneStepMap, int]:
@@ -196,7 +197,8 @@ class GaussianFilter:
         return (self.map, k) if dt is None else (self.map.with_dt(np.array([dt])), 0)
 
     def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Estimate:
-        """The estimate after a measurement z (nz,); NaN entries are missing, None means nothing was measured. `u` (nu,): the inputs of the step
+        """What `estimate` becomes by a measurement z (nz,); NaN entries are missing, None means nothing was measured.
+        `u` (nu,): the inputs of the step
         that led here, for sensors that feel them."""
         raise NotImplementedError
 

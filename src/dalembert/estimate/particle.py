@@ -43,7 +43,8 @@ class Particles(Estimate):
 
 @dataclass(frozen=True, eq=False)
 class ParticleFilter(GaussianFilter):
-    """The interface of `ExtendedKalmanFilter` with `particles` samples; Gaussian noise by Q and R, drawn from `seed`.
+    """The interface of `ExtendedKalmanFilter` (`system`, `measurement`, `gate`, `reduced`) with `particles` samples; Gaussian noise by Q and R, drawn
+    from `seed`.
 
     Resamples when the effective number falls below `resample` times the number of particles.
 

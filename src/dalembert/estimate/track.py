@@ -14,7 +14,8 @@ from .filter import Estimate, GaussianFilter
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moment(Brief):
-    """An instant of a track: its time (s), the estimate before and after its measurements `seen`, and the input `u` (nu,) of the step that led
+    """An instant of a track: its time (s), the estimate before (`predicted`) and after its measurements `seen`, and
+    the input `u` (nu,) of the step that led
     there (None at the start)."""
 
     t: float
@@ -27,7 +28,8 @@ class Moment(Brief):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Track(Brief):
-    """An estimate that remembers the moments it came from, for `horizon` seconds: a value, like everything here; predict and update return new ones.
+    """An estimate of the filter `kalman` that remembers the moments it came from, for `horizon` seconds: a value, like
+    everything here; predict and update return new ones.
 
     A measurement of an earlier time goes back to it (dividing a step if need be), and the inputs and measurements since then are used again,
     so that the estimate is the same as if it had come in time.

@@ -16,7 +16,7 @@ from .measurement import Measurement
 
 @dataclass(frozen=True, eq=False)
 class UnscentedKalmanFilter(GaussianFilter):
-    """The interface of `ExtendedKalmanFilter`; needs only f and h, no derivatives.
+    """The interface of `ExtendedKalmanFilter` (`system`, `measurement`, Q, R, `gate`, `reduced`); needs only f and h, no derivatives.
 
     `alpha`, `beta`, `kappa` place and weigh the 2 n + 1 sigma points, n = ndx, or the number of directions along constraints, on which
     they then lie. The square root of the covariance is taken by eigenvalues, so that singular covariances (exactly known states) are fine.

@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 class Rollouts:
     """Results of `rollouts`: `q` (count, N+1, nq), `p` (count, N+1, nd), `lam` (count, N, nc), `completed` (count,) steps done.
 
+    Made by the integrator `vi` at the times `t` (N+1,) with the inputs `u` and prescribed values `rho`; `interrupted` by Ctrl-C.
+
     A rollout that stopped early has NaN after its last state. With keep=False only the last state of each is there (axis 1 has
     length 1). `batch[i]` is one Trajectory. `checks` (count, N, 5), or (count, 1, 5) of all steps together, is what the core found about
     the accuracy of the steps (see `Trajectory.quality`).

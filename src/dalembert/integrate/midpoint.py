@@ -201,7 +201,7 @@ class MidpointVI(OneStepMap):
         """A starting state: from (q, p), from (q, v), or from two configurations (q0 at t - dt, q at t).
 
         q, v, q0 are arrays (nq,) or dicts by name (others 0); p is (nd,) or a dict. Raises ValueError when q (or v) violates the
-        constraints, saying by how much; `da.satisfy_constraints` helps.
+        constraints, saying by how much; `da.satisfy_constraints` helps, `check=False` takes them as they are.
 
         From v: p = L_v, the Legendre transform; of a constrained model plus half the impulse of the constraints under the inputs
         `u` (nu,), as a step that ends here leaves it. So an equilibrium (with the load u) is a fixed point of the map. Only p shows the
@@ -324,7 +324,8 @@ class MidpointVI(OneStepMap):
         dt: float | None = None,
         guess: ArrayLike | None = None,
     ) -> State:
-        """One step: inputs u (nu,) held during the step, `kinematic` (nk,) the prescribed values at its end (default: unchanged).
+        """One step from `state`, of `dt` seconds (default: its own): inputs u (nu,) held during the step, `kinematic`
+        (nk,) the prescribed values at its end (default: unchanged).
 
         Newton starts from `guess` (nq,) or, without it, from q itself, so the result depends on nothing but the arguments.
         """
@@ -826,7 +827,7 @@ class MidpointVI(OneStepMap):
         return np.concatenate([self.model.neutral(), np.zeros(self.model.nv)])
 
     def tangent(self, X: Array, tolerance: float = 1e-10) -> Tangent | None:
-        """Directions along the constraints at states X (n, nx); None without constraints."""
+        """Directions along the constraints at states X (n, nx), rank decided by `tolerance`; None without constraints."""
         return tangent(self.model, X, tolerance)
 
     def settle(self, x: Array) -> Array:
@@ -904,7 +905,7 @@ class MidpointVI(OneStepMap):
         return step.f(y, w, 0)
 
     def f_batch(self, X: Array, u: ArrayLike, k: int = 0) -> Array:
-        """f of many states (n, nx), side by side in the core."""
+        """f of many states X (n, nx), side by side in the core."""
         step, _, w = self._at(k, self.neutral(), u)
         return step.f_batch(matrix(X, (-1, self.nx), "X"), w, 0)
 
@@ -979,7 +980,8 @@ class MidpointVI(OneStepMap):
         self, state: State, u: Named | None = None, kinematic: Named | None = None, *, dt: float | None = None
     ) -> Condition:
         """How near the step from a state is to a singularity of the mass matrix, of the constraints or of the step itself (section VII of Structured
-        linearization), by singular values relative to a regular mechanism, with the names of what is singular. `dt`: another length of the step.
+        linearization), by singular values relative to a regular mechanism, with the names of what is singular. u and
+        `kinematic` as for `step`, `dt`: another length of the step.
 
         >>> import dalembert as da
         >>> pendulum = da.Model([da.rz("theta", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])

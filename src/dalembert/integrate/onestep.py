@@ -80,7 +80,7 @@ class OneStep(Protocol):
         retract(retract(x, v), v) = retract(x, 2 v)."""
 
     def f_batch(self, X: Array, u: Array, k: int = 0) -> Array:
-        """f of many states (n, nx) under one input."""
+        """f of many states X (n, nx) under one input."""
 
 
 class StateSpace:
@@ -226,13 +226,14 @@ class OneStepMap(StateSpace):
         return H[:n, :n], H[:n, n:], H[n:, n:]
 
     def f_batch(self, X: Array, u: Array, k: int = 0) -> Array:
-        """f of many states (n, nx), one after the other."""
+        """f of many states X (n, nx), one after the other."""
         return np.stack([np.asarray(self.f(x, u, k), dtype=float) for x in X])
 
     # ---- what is special about a map
 
     def tangent(self, X: Array, tolerance: float = 1e-10) -> Tangent | None:
-        """The directions in which motions can leave the states X (n, nx) (see `reduce_state`); None: all of them."""
+        """The directions in which motions can leave the states X (n, nx) (see `reduce_state`), their number decided by `tolerance`;
+        None: all of them."""
         return None
 
     def settle(self, x: Array) -> Array:
@@ -240,7 +241,7 @@ class OneStepMap(StateSpace):
         return x
 
     def free_difference(self, x0: Array, x1: Array) -> Array:
-        """`difference` without what no step feels (momenta across constraints): what a law along constraints feeds back."""
+        """`difference` of x0 and x1 without what no step feels (momenta across constraints): what a law along constraints feeds back."""
         return self.difference(x0, x1)
 
     def advance(self, x: Array, u: Array, k: int = 0) -> tuple[Array, Array, Array]:

@@ -32,7 +32,7 @@ class Scheme:
         return ", ".join(words)
 
     def same_equations(self, other: Scheme) -> bool:
-        """Whether order, alpha and forcing agree (the lengths of the steps are compared by their times).
+        """Whether order, alpha and forcing agree with those of `other` (the lengths of the steps are compared by their times).
 
         >>> Scheme(4, dt=0.1).same_equations(Scheme(4, dt=0.2))
         True

@@ -408,7 +408,7 @@ class Trajectory:
         return plot_trajectory(self, *names, **options)
 
     def view(self, *others: Trajectory, **options: Any) -> Any:
-        """Browser page that plays the motion; see `da.view`."""
+        """Browser page that plays the motion, and `others` over it; see `da.view`."""
         from ..viewing import view
 
         return view(self, *others, **options)
@@ -482,7 +482,7 @@ class Trajectory:
     # ---- files
 
     def save(self, path: str | Path) -> None:
-        """Write .npz (with the model's description; no pickle) or .csv (columns t, variables, momenta)."""
+        """Write to `path`: .npz (with the model's description; no pickle) or .csv (columns t, variables, momenta)."""
         path = Path(path)
         if path.suffix == ".csv":
             with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
@@ -518,7 +518,7 @@ class Trajectory:
 
     @staticmethod
     def load(path: str | Path, model: Model | None = None) -> Trajectory:
-        """Read what `save` wrote; a .csv needs the model."""
+        """Read what `save` wrote to `path`; a .csv needs the model."""
         path = Path(path)
         if path.suffix == ".csv":
             return _load_csv(path, model)

@@ -570,7 +570,8 @@ def force_second(
 class Acceleration:
     """Solution of the continuous equations: `ddq` (nv,), `lam` (nc,); with derivatives if asked for.
 
-    `ddq_q` (nd, nv), `ddq_v` (nd, nv), `ddq_u` (nd, nu), `ddq_k` (nd, nkv) and the same for `lam_*` (nc rows). Of a ball, `ddq` is the rate of
+    `ddq_q` (nd, nv), `ddq_v` (nd, nv), `ddq_u` (nd, nu), `ddq_k` (nd, nkv) and the same for the multipliers, `lam_q`,
+    `lam_v`, `lam_u`, `lam_k` (nc rows). Of a ball, `ddq` is the rate of
     its velocities along body axes, and `_q` are derivatives along turns about these axes.
     """
 

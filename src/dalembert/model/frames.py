@@ -31,7 +31,7 @@ Matrix4 = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class Kinematic:
-    """A prescribed variable: its next value is an input of the step (Embedded control synthesis, section II).
+    """A prescribed variable called `name`: its next value is an input of the step (Embedded control synthesis, section II).
 
     >>> Kinematic("winch")
     Kinematic('winch')
@@ -90,6 +90,7 @@ _SIZES = {"sphere": (1,), "box": (3,), "ellipsoid": (3,), "cylinder": (2,), "cap
 class Frame:
     """One frame of the tree; build it with `tx` ... `rz`, `se3` or a joint helper, not by hand.
 
+    `transform` ("tx" ... "rz", ...) by `value`: a number, or the variable that moves it; `name` for points of it, `visuals` for pictures.
     `mass` sits at `com` (frame axes); `inertia` is (Ixx, Iyy, Izz, Ixy, Ixz, Iyz) about that point, in frame axes.
     `pitch` (length per radian) turns a rotation into a screw motion along the same axis. Frames compare, hash and
     pickle by value, with all frames below them, however deep the chain.

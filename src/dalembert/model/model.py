@@ -29,7 +29,7 @@ MAX_DEPENDENCIES = 50_000_000  # of constraints on variables, summed: what could
 
 @dataclass(frozen=True)
 class FrameEntry:
-    """A frame in its place: `index` in `Model.frame_entries` (0 is the world), `parent` the parent's index."""
+    """A frame in its place: `index` in `Model.frame_entries` (0 is the world), `parent` the parent's index, its `name` and `frame`."""
 
     index: int
     parent: int
@@ -329,7 +329,7 @@ class Model:
             raise ModelError(f"unknown frame {name!r}{nearest(name, self._frame_index)}", culprit=str(name)) from None
 
     def input_index(self, name: str) -> int:
-        """Index of an input in u."""
+        """Index in u of the input called `name`."""
         if name not in self._inputs:
             raise ModelError(f"unknown input {name!r}{nearest(name, self._inputs)}", culprit=str(name))
         return self._inputs.index(name)

@@ -143,12 +143,12 @@ class ContinuousSystem(StateSpace):
         return np.array(terms)
 
     def linearize_trajectory(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """A (n, nx, nx), B (n, nx, nu) of dx/dt at the nodes."""
+        """A (n, nx, nx), B (n, nx, nu) of dx/dt at the nodes (X, U)."""
         _, J = self._rates(X, U)
         return np.ascontiguousarray(J[:, :, : self.nx]), np.ascontiguousarray(J[:, :, self.nx :])
 
     def second_order_trajectory(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
-        """Second derivatives of z.f at the nodes: blocks xx, xu, uu."""
+        """Second derivatives of z.f at the nodes (X, U, Z): blocks xx, xu, uu."""
         return _blocks(self._contracted(X, U, Z), self.nx)
 
     # ---- the RK4 step as a discrete system of w = (x, u)
@@ -170,7 +170,8 @@ class ContinuousSystem(StateSpace):
             yield x, u, J, by, F
 
     def linearize_steps(self, X: Array, U: Array) -> tuple[Array, Array]:
-        """Exact A (N, nx + nu, nx + nu), B (N, nx + nu, nu) of the RK4 step from (x_k, u_k) with the next input."""
+        """Exact A (N, nx + nu, nx + nu), B (N, nx + nu, nu) of the RK4 step from every node (x_k, u_k) of X, U
+        with the next input."""
         n, m = self.nx, self.nu
         A, B = np.zeros((self.steps, n + m, n + m)), np.zeros((self.steps, n + m, m))
         B[:, n:] = np.eye(m)
@@ -182,7 +183,7 @@ class ContinuousSystem(StateSpace):
         return A, B
 
     def second_order_steps(self, X: Array, U: Array, Z: Array) -> tuple[Array, Array, Array]:
-        """Second derivatives of z . (that step), Z (N, nx + nu): f at every stage, contracted with the stage's adjoint."""
+        """Second derivatives along X, U of z . (that step), Z (N, nx + nu): f at every stage, contracted with the stage's adjoint."""
         n, h, z = self.nx, self.dt[:, None], Z[:, : self.nx]
         H = np.zeros((self.steps, n + 2 * self.nu, n + 2 * self.nu))
         later = np.zeros_like(z)
@@ -227,7 +228,7 @@ class ContinuousSystem(StateSpace):
         return np.ascontiguousarray(out[:, :n]), np.ascontiguousarray(out[:, n:])
 
     def simulate(self, x0: object, U: Array) -> Array:
-        """Open-loop motion (N+1, nx)."""
+        """Open-loop motion (N+1, nx) from x0 under U (N+1, nu)."""
         X = np.tile(np.asarray(x0, dtype=float), (self.steps + 1, 1))
         return self.project(X, U, np.zeros((self.steps, self.nu, self.nx + self.nu)))[0]
 
@@ -277,12 +278,12 @@ class ContinuousSystem(StateSpace):
         return y
 
     def trajectory(self, X: Array, U: Array) -> Any:
-        """The motion as plain arrays by name: namespace with t, q, v, u."""
+        """The motion X, U as plain arrays by name: namespace with t, q, v, u."""
         nq = self.model.nq
         return SimpleNamespace(model=self.model, t=self.t, q=X[:, :nq], v=X[:, nq:], u=U)
 
     def curve(self, trajectory: Any) -> tuple[Array, Array]:
-        """States and inputs at the nodes from a Trajectory: q by interpolation, v as the slope of a cubic spline."""
+        """States and inputs at the nodes from a `trajectory`: q by interpolation, v as the slope of a cubic spline."""
         from scipy.interpolate import CubicSpline
 
         spline = CubicSpline(np.asarray(trajectory.t), np.asarray(trajectory.q), axis=0)
@@ -296,7 +297,7 @@ class ContinuousSystem(StateSpace):
         return X, U
 
     def optimization_problem(self, cost: BoundCost, **options: Any) -> Continuous:
-        """The problem that `optimize` works on."""
+        """The problem with a `cost` that `optimize` works on."""
         return Continuous(self, cost, **options)
 
 

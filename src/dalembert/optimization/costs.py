@@ -109,7 +109,7 @@ class Cost:
     """
 
     def bind(self, system: Horizon) -> BoundCost:
-        """Resolve names and shapes against a System; returns a `BoundCost`."""
+        """Resolve names and shapes against `system`; returns a `BoundCost`."""
         raise NotImplementedError
 
     def __add__(self, other: Cost) -> SumCost:
@@ -170,7 +170,7 @@ class TrackingCost(Cost):
 
 @dataclass(frozen=True, eq=False)
 class TerminalCost(Cost):
-    """Half the weighted square of the distance of the final state to `target` (vector nx, or {name: value}).
+    """Half the weighted square of the distance of the final state to `target` (vector nx, or {name: value}), with weights `Qf`.
 
     >>> reach = TerminalCost({"theta": 3.14}, {"theta": 100.0})
     """

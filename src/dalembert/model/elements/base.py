@@ -118,7 +118,7 @@ class Element:
         return {*self.variables, *(v for frame in self.frames for v in model.path(frame))}
 
     def undefined(self, pose: PoseOf) -> str:
-        """Why it has no value where its frames are now ("its frames coincide"); "" if it has one."""
+        """Why it has no value where its frames are, by `pose(frame)` ("its frames coincide"); "" if it has one."""
         return ""
 
     def compile(self, table: Table) -> Iterable[Row]:

@@ -22,7 +22,8 @@ __all__ = ["Cam", "Distance", "LinearRelation", "PointOnPlane", "PointToPoint"]
 @element
 @dataclass(frozen=True)
 class Distance(ConstraintElement):
-    """|p1 - p2| equals a number, a variable, or a new `Kinematic(name)`: a rod, or a string on a winch.
+    """|p1 - p2| of the origins of `frame1` and `frame2` equals `length`: a number, a variable, or a new
+    `Kinematic(name)`: a rod, or a string on a winch.
 
     The constraint function is |p1 - p2|^2 - length^2.
 
@@ -60,7 +61,8 @@ class Distance(ConstraintElement):
 @element
 @dataclass(frozen=True)
 class PointToPoint(ConstraintElement):
-    """n . (p1 - p2) = 0 for each direction n: letters as "xz", or vectors, fixed in the world or in frame `axes_of`.
+    """n . (p1 - p2) = 0 of the origins of `frame1` and `frame2` for each direction n: letters as "xz", or vectors,
+    fixed in the world or in frame `axes_of`.
 
     >>> PointToPoint("a", "b", "xz").directions
     ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
@@ -135,7 +137,7 @@ class PointOnPlane(ConstraintElement):
 @element
 @dataclass(frozen=True)
 class LinearRelation(ConstraintElement):
-    """sum of coefficient * variable = offset: a gear, a screw, a belt.
+    """sum of coefficient * variable = offset, `coefficients` by variable: a gear, a screw, a belt.
 
     >>> LinearRelation({"wheel": 1.0, "pinion": -3.0}).offset
     0.0

@@ -105,7 +105,7 @@ class Damping(ForceElement):
 @element
 @dataclass(frozen=True)
 class LinearDamper(ForceElement):
-    """Damper between two frames: force -coefficient * d(distance)/dt along the line between them.
+    """Damper between the origins of `frame1` and `frame2`: force -coefficient * d(distance)/dt along the line between them.
 
     >>> LinearDamper("a", "b", 3.0).coefficient
     3.0
@@ -159,7 +159,7 @@ class Wrench(ForceElement):
         return [table.on_frames("Wrench", [self.frame], [*numbers, AXES.index(self.axes)]) | {"input": inputs}]
 
     def symbolic(self, s: Symbolic) -> Any:
-        """Gradient in v of the power along v."""
+        """Gradient in v of the power along v, in the symbols of `s`."""
         ca = s.ca
         force, torque = (
             ca.vertcat(*(s.input(c) if isinstance(c, str) else ca.SX(c) for c in part))

@@ -59,7 +59,7 @@ class Gravity(PotentialElement):
 @element
 @dataclass(frozen=True)
 class PointGravity(PotentialElement):
-    """Attraction between two frames with potential -strength / distance (strength = G m1 m2).
+    """Attraction between the origins of `frame1` and `frame2` with potential -strength / distance (strength = G m1 m2).
 
     >>> PointGravity("sun", "planet", 1.0).strength
     1.0

@@ -137,7 +137,7 @@ def _slip(s: Symbolic, frame: str, surface: str, contact: Any) -> Any:
 @element
 @dataclass(frozen=True)
 class RollingDisk(_Rolling):
-    """A thin disk or wheel, its centre at the origin of `frame`, its `axis` in the frame's axes, rolls on a plane without slipping.
+    """A thin disk or wheel of a `radius` (m), its centre at the origin of `frame`, its `axis` in the frame's axes, rolls on a plane without slipping.
 
     The plane goes through the origin of `surface` with `normal` in its axes; where that frame moves, the disk rolls on what moves. `support`:
     "surface" where the plane holds the height of the disk (three rows: the height, two velocities), "joints" where joints hold it, as those of
@@ -161,7 +161,8 @@ class RollingDisk(_Rolling):
 @element
 @dataclass(frozen=True)
 class RollingSphere(_Rolling):
-    """A sphere, its centre at the origin of `frame`, rolls on a plane without slipping; it may spin. See `RollingDisk`.
+    """A sphere of a `radius` (m), its centre at the origin of `frame`, rolls on a plane without slipping; it may spin. `surface`, `normal` and
+    `support` as for `RollingDisk`.
 
     >>> RollingSphere("ball", 0.1, surface="table").size
     3

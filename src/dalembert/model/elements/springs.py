@@ -27,7 +27,7 @@ __all__ = ["ConfigSpring", "LinearSpring", "NonlinearConfigSpring", "TorsionSpri
 @element
 @dataclass(frozen=True)
 class LinearSpring(PotentialElement):
-    """Spring between two frames: stiffness/2 (distance - rest_length)^2.
+    """Spring between the origins of `frame1` and `frame2`: stiffness/2 (distance - rest_length)^2.
 
     >>> LinearSpring("a", "b", 100.0, 0.5).rest_length
     0.5
