@@ -4,10 +4,13 @@
 namespace dalembert {
 
 void bind_mechanics(nb::class_<Core>& c) {
-  c.def_prop_ro("loops", [](const Core& c) {
+  c.def_prop_ro("loops",
+                [](const Core& c) {
     const LoopPlan& plan = c.model().loops;
     return std::string(!plan.used ? "dense" : plan.condensed.unknown.empty() ? "fronts" : "whole");
-  }, "How steps solve for constraints: 'fronts' (tree and constraints in one O(n) elimination), 'whole' (one sparse matrix), 'dense'.");
+  },
+                "How steps solve for constraints: 'fronts' (tree and constraints in one O(n) elimination), 'whole' "
+                "(one sparse matrix), 'dense'.");
   c.def("frames",
         [](Core& c, const Array& q) {
     size_t nq = c.model().nq, n = nq ? q.size() / nq : 1, nf = c.model().nf;

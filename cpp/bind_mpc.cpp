@@ -41,7 +41,8 @@ void bind_mpc(nb::module_& m) {
     sized(low, mm, "low");
     sized(high, mm, "high");
     new (self) Plan(core, o, copied(dt), std::move(w), copied(low), copied(high), mu);
-  }, "core"_a, "options"_a, "dt"_a, "Q"_a, "Qf"_a, "R"_a, "low"_a, "high"_a, "mu"_a, nb::keep_alive<1, 2>())
+  },
+           "core"_a, "options"_a, "dt"_a, "Q"_a, "Qf"_a, "R"_a, "low"_a, "high"_a, "mu"_a, nb::keep_alive<1, 2>())
       .def("begin",
            [](Plan& p, const Array& X, const Array& U) {
     const Sizes& z = p.sizes();

@@ -88,8 +88,8 @@ nb::tuple sensitivities(Core& core, const Options& o, const ParameterLinks& link
   return nb::make_tuple(as, al, bad, code);
 }
 
-// One backward pass: Z (N + 1, ndx), what is wanted of every state, and ZL (N, nc) of every multiplier, to the gradient by the first state
-// (ndx), by the inputs (N, nW) and by the parameters
+// One backward pass: Z (N + 1, ndx), what is wanted of every state, and ZL (N, nc) of every multiplier, to the gradient
+// by the first state (ndx), by the inputs (N, nW) and by the parameters
 nb::tuple rollout_adjoint(Core& core, const Options& o, const ParameterLinks& links, const Array& X, const Array& U,
                           const Array& dt, const OptArray& Lam, const Array& Z, const OptArray& ZL) {
   Sizes z(core.model());
@@ -118,7 +118,8 @@ nb::tuple rollout_adjoint(Core& core, const Options& o, const ParameterLinks& li
         std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
         std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
         if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
-        else if (z.nc) code = k.step(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pnext.data(), &its, &err);
+        else if (z.nc)
+          code = k.step(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pnext.data(), &its, &err);
         if (!code)
           code = k.adjoint_parameters(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), gx, gx + nv,
                                       zl ? zl + size_t(i) * z.nc : nullptr, links, grad.data(), by);
@@ -148,8 +149,7 @@ nb::tuple rollout_adjoint(Core& core, const Options& o, const ParameterLinks& li
 }  // namespace
 
 void bind_parameters(nb::module_& m, nb::class_<Core>& c) {
-  nb::class_<ParameterLinks>(m, "ParameterLinks")
-      .def_prop_ro("count", [](const ParameterLinks& l) { return l.count; });
+  nb::class_<ParameterLinks>(m, "ParameterLinks").def_prop_ro("count", [](const ParameterLinks& l) { return l.count; });
   c.def("with_numbers", &with_numbers, nb::arg("place"), nb::arg("value"),
         "A core with other numbers at these places (n, 3), and everything else as here.")
       .def("links", &make_links, nb::arg("count"), nb::arg("place"), nb::arg("parameter"), nb::arg("factor"))
@@ -167,7 +167,8 @@ void bind_parameters(nb::module_& m, nb::class_<Core>& c) {
     double* by;
     nb::object out = make_array({size_t(links.count)}, &by);
     Lease s(c);
-    if (!c.table().lagrangian_parameters(s, q.data(), v.data(), sized(dq, z.nv, "dq"), sized(dv, z.nv, "dv"), links, by))
+    if (!c.table().lagrangian_parameters(s, q.data(), v.data(), sized(dq, z.nv, "dq"), sized(dv, z.nv, "dv"), links,
+                                         by))
       throw std::bad_alloc();
     return out;
   },
@@ -185,9 +186,7 @@ void bind_parameters(nb::module_& m, nb::class_<Core>& c) {
     if (!c.table().configuration_parameters(s, q.data(), int(frames.size()), frames.data(), links, h, p))
       throw std::bad_alloc();
     return nb::make_tuple(ah, ap);
-  })
-      .def("force_parameters",
-           [](Core& c, const Array& q, const Array& v, const Array& u, const ParameterLinks& links) {
+  }).def("force_parameters", [](Core& c, const Array& q, const Array& v, const Array& u, const ParameterLinks& links) {
     Sizes z(c.model());
     sized(q, z.nq, "q");
     sized(v, z.nv, "v");

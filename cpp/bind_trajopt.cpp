@@ -52,7 +52,8 @@ nb::tuple shoot(Core& core, const Options& o, const Array& X, const Array& U, co
   return nb::make_tuple(af, ac, aa, ab, bad, code);
 }
 
-// X, U, F, gaps of the motion that an LQ problem proposes, the number of steps done and the status of the one that failed
+// X, U, F, gaps of the motion that an LQ problem proposes, the number of steps done and the status of the one that
+// failed
 nb::tuple follow_law(Core& core, const Options& o, const Array& X, const Array& U, const Array& dX, const Array& dU,
                      const Array& K, const OptArray& c, const OptArray& low, const OptArray& high, const Array& dt,
                      double share) {

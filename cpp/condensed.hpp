@@ -1,6 +1,7 @@
-// The Newton matrix with its constraints, K = [N -C0^T; C1 0], as one sparse matrix with an order and a pattern that are
-// found once per model (loops_plan.hpp): for wide mechanisms (nets), whose fronts would be large. Rows are eliminated
-// one after the other into a dense row; the last unknowns, among which everything is full, are a dense block.
+// The Newton matrix with its constraints, K = [N -C0^T; C1 0], as one sparse matrix with an order and a pattern that
+// are found once per model (loops_plan.hpp): for wide mechanisms (nets), whose fronts would be large. Rows are
+// eliminated one after the other into a dense row; the last unknowns, among which everything is full, are a dense
+// block.
 #pragma once
 #include "forces.hpp"
 

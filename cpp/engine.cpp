@@ -15,7 +15,7 @@ namespace DALEMBERT_ARCH {
 struct Engine {
   Work<double> d;
   Work<Lanes>* lanes = nullptr;
-  Work<Dual>* dual = nullptr;  // second order of balls and of velocity constraints
+  Work<Dual>* dual = nullptr;              // second order of balls and of velocity constraints
   ParameterScratch* parameters = nullptr;  // made when somebody asks for derivatives by them
   History<double> history;
   History<Lanes> lane_history;
@@ -1266,14 +1266,14 @@ static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const d
   });
 }
 
-// S (2 nd, columns): derivatives of (q_k, p_k), momenta of balls along body axes or canonical in the chart of their ends
+// S (2 nd, columns): derivatives of (q_k, p_k), momenta of balls along body axes or canonical in the chart of their
+// ends
 static void sensitivity_to_chart(const ModelData& M, const double* p, double sign, int columns, double* S) {
   for (const Ball& b : M.balls) {
     if (b.v >= M.nd) continue;
     double *q = S + size_t(b.v) * columns, *r = S + size_t(M.nd + b.v) * columns;
     for (int c = 0; c < columns; ++c) {
-      const V3<double> d =
-          cross(three(p + b.v), V3<double>{q[c], q[columns + c], q[2 * columns + c]}) * (-0.5 * sign);
+      const V3<double> d = cross(three(p + b.v), V3<double>{q[c], q[columns + c], q[2 * columns + c]}) * (-0.5 * sign);
       r[c] += d.x;
       r[columns + c] += d.y;
       r[2 * columns + c] += d.z;
@@ -1316,7 +1316,8 @@ static int sensitivity(Scratch* s, const Options& opt, double dt, const double* 
   return ok ? StepOk : StepSingular;
 }
 
-// derivatives of L = T - V at (q, v) by the parameters, or, with (dq, dv) not null, their change along it; added to `by`
+// derivatives of L = T - V at (q, v) by the parameters, or, with (dq, dv) not null, their change along it; added to
+// `by`
 static bool lagrangian_parameters(Scratch* s, const double* q, const double* v, const double* dq, const double* dv,
                                   const ParameterLinks& links, double* by) {
   ParameterScratch* t = parameter_scratch(engine(s));
@@ -1337,8 +1338,8 @@ static bool lagrangian_parameters(Scratch* s, const double* q, const double* v, 
   return true;
 }
 
-// derivatives by the parameters of the constraints at q: h (nc, links.count), and of the origins of frames, in world axes:
-// p (3 count, links.count); added to
+// derivatives by the parameters of the constraints at q: h (nc, links.count), and of the origins of frames, in world
+// axes: p (3 count, links.count); added to
 static bool configuration_parameters(Scratch* s, const double* q, int count, const int* frame,
                                      const ParameterLinks& links, double* h, double* p) {
   ParameterScratch* t = parameter_scratch(engine(s));

@@ -448,8 +448,7 @@ class LoopPlanner {
     };
     for (int k = 0; k < nd; ++k) {
       const int d = M.dyn_joint[k];
-      put(k, k, CondensedEntry::diagonal, d, k,
-          product(w.gen.P1j + 8 * d, w.gen.Q2j + 8 * d) + w.newton.diagonal[k]);
+      put(k, k, CondensedEntry::diagonal, d, k, product(w.gen.P1j + 8 * d, w.gen.Q2j + 8 * d) + w.newton.diagonal[k]);
       for (int t = M.elim_path_offset[k]; t < M.elim_path_offset[k + 1]; ++t) {
         const int i = M.elim_path[t], a = M.dyn_joint[i];
         put(i, k, CondensedEntry::upper, a, d, product(w.gen.P1j + 8 * a, w.gen.Q2j + 8 * d));

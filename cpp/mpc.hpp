@@ -1,11 +1,14 @@
 // Predictive control of a model: real-time iterations of an LQ problem along a plan that may have gaps, in two phases.
 //
 //   prepare   shift the plan by a step, take all its steps with A and B (trajopt.hpp), weights and slopes of the cost
-//             1/2 e'Qe + 1/2 (u - ud)'R(u - ud), e = difference(xd, x), a barrier for bounds on inputs, one Riccati sweep
-//   respond   the measured state enters as dx_0: the LQ problem's motion, inputs clipped inside their bounds, is the new plan
+//             1/2 e'Qe + 1/2 (u - ud)'R(u - ud), e = difference(xd, x), a barrier for bounds on inputs, one Riccati
+//             sweep
+//   respond   the measured state enters as dx_0: the LQ problem's motion, inputs clipped inside their bounds, is the
+//   new plan
 //
-// Diehl, Bock, Schloeder, A real-time iteration scheme for nonlinear optimization in optimal feedback control; the bounds by one
-// step of a primal-dual interior point per call, at a fixed small mu, with shifted multipliers. Everything is allocated when a Plan is made.
+// Diehl, Bock, Schloeder, A real-time iteration scheme for nonlinear optimization in optimal feedback control; the
+// bounds by one step of a primal-dual interior point per call, at a fixed small mu, with shifted multipliers.
+// Everything is allocated when a Plan is made.
 #pragma once
 #include <cmath>
 #include <vector>
@@ -17,11 +20,11 @@ namespace DALEMBERT_ARCH {
 // J (3, 3) of d -> log(exp(phi) exp(d)) at 0: the inverse of the right Jacobian of the rotation vector phi
 inline void log_jacobian(const double* phi, double* J) {
   const double s = phi[0] * phi[0] + phi[1] * phi[1] + phi[2] * phi[2], angle = std::sqrt(s);
-  const double b = s < 1e-6 ? 1.0 / 12 + s / 720 : (1.0 - 0.5 * angle * std::cos(0.5 * angle) / std::sin(0.5 * angle)) / s;
+  const double b = s < 1e-6 ? 1.0 / 12 + s / 720
+                            : (1.0 - 0.5 * angle * std::cos(0.5 * angle) / std::sin(0.5 * angle)) / s;
   const double x[9] = {0, -phi[2], phi[1], phi[2], 0, -phi[0], -phi[1], phi[0], 0};
   for (int i = 0; i < 3; ++i)
-    for (int j = 0; j < 3; ++j)
-      J[3 * i + j] = (i == j ? 1.0 - b * s : 0.0) + 0.5 * x[3 * i + j] + b * phi[i] * phi[j];
+    for (int j = 0; j < 3; ++j) J[3 * i + j] = (i == j ? 1.0 - b * s : 0.0) + 0.5 * x[3 * i + j] + b * phi[i] * phi[j];
 }
 
 struct PlanWeights {      // row-major; strides in doubles from step to step, 0 for constant ones
@@ -34,8 +37,17 @@ class Plan {
  public:
   Plan(Core& core, const Options& o, std::vector<double> dt, PlanWeights weights, std::vector<double> low,
        std::vector<double> high, double mu)
-      : core_(core), o_(o), M_(core.model()), z_(M_), N_(int(dt.size())), dt_(std::move(dt)), w_(std::move(weights)),
-        low_(std::move(low)), high_(std::move(high)), mu_(mu), b_(z_) {
+      : core_(core),
+        o_(o),
+        M_(core.model()),
+        z_(M_),
+        N_(int(dt.size())),
+        dt_(std::move(dt)),
+        w_(std::move(weights)),
+        low_(std::move(low)),
+        high_(std::move(high)),
+        mu_(mu),
+        b_(z_) {
     const size_t N = N_, n = z_.ndx, m = z_.nU;
     bounded_ = false;
     for (size_t j = 0; j < m; ++j) bounded_ |= std::isfinite(low_[j]) || std::isfinite(high_[j]);

@@ -34,11 +34,12 @@ DAL_INLINE Pattern pattern_without_constraints(const ModelData& M) {
 }
 
 // Everything about the point (w.step.x, w.step.y, w.step.u, w.con.lam; C0, C1 included) that linearizations need;
-// `fresh`: w.kin.mid etc. already belong to it. second_order keeps per-body blocks. only_first: nothing but first_order()
-// of all columns follows, which then may use other factors. Returns a mask of lanes with usable pivots.
+// `fresh`: w.kin.mid etc. already belong to it. second_order keeps per-body blocks. only_first: nothing but
+// first_order() of all columns follows, which then may use other factors. Returns a mask of lanes with usable pivots.
 //
 // reads step, con (and, if fresh, what residual() writes); writes comp, gen, newton, lin.E, lin.Fx .. Gu
-template <class T> MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order, bool only_first = false) {
+template <class T>
+MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool second_order, bool only_first = false) {
   Slots<T> s = slots<T>(o, dt);
   if constexpr (std::is_same_v<T, double>) use_dense_rows(w, true);
   if (!fresh) residual(w, o, dt);

@@ -1,12 +1,14 @@
-// Derivatives of the step by the numbers of the model (docs/kernels.md 20), after prepare() of a solved step. The equations
-// of the step are r = p_k + D1 Ld + F- - C0' lambda = 0 and h(q_k+1) = 0, and p_k+1 = D2 Ld + F+; so with (mu, nu) of
-// adjoint() the gradient of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda by a number c of the model is
+// Derivatives of the step by the numbers of the model (docs/kernels.md 20), after prepare() of a solved step. The
+// equations of the step are r = p_k + D1 Ld + F- - C0' lambda = 0 and h(q_k+1) = 0, and p_k+1 = D2 Ld + F+; so with
+// (mu, nu) of adjoint() the gradient of z_q.q_k+1 + z_p.p_k+1 + z_l.lambda by a number c of the model is
 //
-//   mu.r_c + nu.h_c + z_p.(p_k+1)_c = d/de [ dt L_c along (mu, z_p) ] + dt (delta.F)_c - lambda.(h_c(q_k) along mu) + nu.h_c(q_k+1)
+//   mu.r_c + nu.h_c + z_p.(p_k+1)_c = d/de [ dt L_c along (mu, z_p) ] + dt (delta.F)_c - lambda.(h_c(q_k) along mu) +
+//   nu.h_c(q_k+1)
 //
-// The derivatives L_c and h_c by all numbers at once are simple sums: (momentum, gravity wrench) of what hangs on a joint for its
-// base, quadratic forms of the velocity for the inertia of a body, own formulas for elements, wrenches on their sites. One evaluation with
-// dual numbers, whose parts are along (mu, z_p), makes the mixed derivatives of them; its cost does not depend on how many numbers there are.
+// The derivatives L_c and h_c by all numbers at once are simple sums: (momentum, gravity wrench) of what hangs on a
+// joint for its base, quadratic forms of the velocity for the inertia of a body, own formulas for elements, wrenches on
+// their sites. One evaluation with dual numbers, whose parts are along (mu, z_p), makes the mixed derivatives of them;
+// its cost does not depend on how many numbers there are.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -127,8 +129,7 @@ template <class T> void lagrangian_by_numbers(Work<T>& w, NumberSums<T>& g) {
       const Node& N = M.nodes[J.node];
       on_bodies = zero6<T>() - crossf(w.twists.V[J.parent], w.comp.H[J.node]);
       on_bodies += V6<T>{cross(w.comp.c[J.node], up), up * T(N.mass)};
-      if (J.slot >= 0)
-        g.out[NumberLayout::kJoint * j + 6] += w.kin.v[J.v] * dot(P.a[j + 1], w.comp.H[J.node].v);
+      if (J.slot >= 0) g.out[NumberLayout::kJoint * j + 6] += w.kin.v[J.v] * dot(P.a[j + 1], w.comp.H[J.node].v);
     }
     add_on_base(w, g, j, w.kin.q, P, on_bodies);
   }
@@ -156,8 +157,7 @@ void constraints_by_numbers(Work<T>& w, const T* q, const Poses<T>& P, F weight,
 // reads w.kin, step.u; writes d.kin; scratch: local, g.wrench
 inline void forces_by_numbers(Work<double>& w, Work<Dual>& d, const double* delta, NumberSums<Dual>& g) {
   const ModelData& M = *w.M;
-  for (int i = 0; i < M.nd && M.has_damping; ++i)
-    g.out[g.layout->damping + i] += Dual(0.0, -(w.kin.v[i] * delta[i]));
+  for (int i = 0; i < M.nd && M.has_damping; ++i) g.out[g.layout->damping + i] += Dual(0.0, -(w.kin.v[i] * delta[i]));
   for (size_t i = 0; i < M.force_v.size(); ++i)
     g.out[g.layout->gear + int(i)] += Dual(0.0, w.step.u[M.force_u[i]] * delta[M.force_v[i]]);
   if (M.forces.empty()) return;
@@ -194,7 +194,8 @@ inline void start_sums(const Work<double>& w, ParameterScratch& s, const Paramet
   s.d.kin.reference = {Dual(w.kin.reference.x), Dual(w.kin.reference.y), Dual(w.kin.reference.z)};
 }
 
-// gradient of mu.r + z_p.p_k+1 by the parameters, added to out (links.count). After residual() of the step; mu, zp (nd).
+// gradient of mu.r + z_p.p_k+1 by the parameters, added to out (links.count). After residual() of the step; mu, zp
+// (nd).
 //
 // reads step, kin, con.lam, balls; writes s.d; scratch: s.g, local
 inline void motion_by_parameters(Work<double>& w, ParameterScratch& s, const StepOptions& o, double dt,
@@ -265,7 +266,8 @@ inline void bodies_by_parameters(Work<double>& w, ParameterScratch& s, const Ste
     const V3<double>& p = P.p[N.joint];
     const V6<double>& V = w.twists.V[N.joint];
     // momentum and weight of a body that has this number alone, along its axes about the joint's origin
-    const V3<double> v = tmul(R, V.v + cross(V.w, p)), a = tmul(R, V.w), down = V3<double>{R.c[0].z, R.c[1].z, R.c[2].z} * M.gz;
+    const V3<double> v = tmul(R, V.v + cross(V.w, p)), a = tmul(R, V.w),
+                     down = V3<double>{R.c[0].z, R.c[1].z, R.c[2].z} * M.gz;
     V6<double> h = zero6<double>(), W = zero6<double>();
     if (entry == 0) {
       h.v = v;
@@ -339,9 +341,9 @@ inline void columns_by_parameters(Work<double>& w, ParameterScratch& s, const St
   }
 }
 
-// Sensitivities of a solved step: S (2 nd, columns), derivatives of (q_k, p_k) by whatever the columns are, becomes that of
-// (q_k+1, p_k+1); the first links.count columns are parameters. SL (nc, columns; may be null): of lambda. After prepare() and
-// first_order() of all columns.
+// Sensitivities of a solved step: S (2 nd, columns), derivatives of (q_k, p_k) by whatever the columns are, becomes
+// that of (q_k+1, p_k+1); the first links.count columns are parameters. SL (nc, columns; may be null): of lambda. After
+// prepare() and first_order() of all columns.
 //
 // reads lin.Z, P, L, E, Gy, con; writes S, SL; scratch: s
 inline void sensitivity_of_part(Work<double>& w, ParameterScratch& s, const StepOptions& o, double dt,

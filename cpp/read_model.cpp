@@ -93,7 +93,8 @@ static void check_tree(const ModelData& M, const std::vector<int>& dynamic_paren
   increasing(coupling_offset, coupling.size());
   for (const Family& f : families())
     for (const Element& e : M.*f.elements) {
-      need(e.n >= 0 && e.vars >= 0 && e.n <= int(M.local_v.size()) - e.vars && e.n <= int(M.local_joint.size()) - e.vars);
+      need(e.n >= 0 && e.vars >= 0 && e.n <= int(M.local_v.size()) - e.vars &&
+           e.n <= int(M.local_joint.size()) - e.vars);
       need(e.nrow >= 0 && e.rows >= 0 && e.nrow <= int(M.local_v.size()) - e.rows);
     }
 }
@@ -168,7 +169,8 @@ static void read(const nb::dict& d, ModelData& M) {
   M.v_joint = get<std::vector<int>>(d, "v_joint");
   M.elim_parent = get<std::vector<int>>(d, "eparent");
   const auto dynamic_parent = get<std::vector<int>>(d, "kparent");
-  const auto coupling = get<std::vector<int>>(d, "coupling"), coupling_offset = get<std::vector<int>>(d, "coupling_off");
+  const auto coupling = get<std::vector<int>>(d, "coupling"),
+             coupling_offset = get<std::vector<int>>(d, "coupling_off");
   M.phi_slots = get<int>(d, "phi_slots");
   M.coupled = get<bool>(d, "coupled");
   M.chain_solver = get<bool>(d, "chain_solver");

@@ -2,10 +2,12 @@
 // unknowns, step k leads from x_k to f(x_k, u_k), and the gap is c_k = difference(x_k+1, f(x_k, u_k)).
 //
 //   shoot   all steps, each from its own state; with their A and B, for which no step is solved again
-//   follow  the motion that a linear-quadratic problem around (X, U) proposes: its feedback, rolled out through the steps, with a
+//   follow  the motion that a linear-quadratic problem around (X, U) proposes: its feedback, rolled out through the
+//   steps, with a
 //           share of every gap left open. Without gaps this is the projection operator with those gains.
 //
-// Contract: row-major arrays, time first; work is a Scratch of the core and a Buffers made once; nothing is allocated here.
+// Contract: row-major arrays, time first; work is a Scratch of the core and a Buffers made once; nothing is allocated
+// here.
 #pragma once
 #include "configuration.hpp"
 #include "core.hpp"
@@ -32,8 +34,8 @@ struct StepBuffers {
   explicit StepBuffers(const Sizes& z) : y(z.nq + 1), lam(z.nc + 1), dx(z.ndx + 1), at(z.nx + 1) {}
 };
 
-// inputs: x (nx), u (nU), guess (nx) of the end. output: next (nx). Returns the status of the step; Newton starts once more
-// from x where the guess leads nowhere
+// inputs: x (nx), u (nU), guess (nx) of the end. output: next (nx). Returns the status of the step; Newton starts once
+// more from x where the guess leads nowhere
 inline int one_step(const KernelTable& k, Scratch* s, const Options& o, const Sizes& z, double dt, const double* x,
                     const double* u, const double* guess, StepBuffers& b, double* next) {
   int status = 0;
@@ -62,7 +64,8 @@ struct Follow {
   double share;  // of the way
 };
 
-// outputs: Xn (N+1, nx), Un (N, nU), F (N, nx) the ends of the steps. Returns the number of steps done; `status` of the one that failed
+// outputs: Xn (N+1, nx), Un (N, nU), F (N, nx) the ends of the steps. Returns the number of steps done; `status` of the
+// one that failed
 inline int follow(const KernelTable& k, Scratch* s, const Options& o, const ModelData& M, const Follow& f,
                   StepBuffers& b, double* Xn, double* Un, double* F, int from, int to, int* status) {
   const Sizes z(M);

@@ -135,7 +135,7 @@ struct LoopWork {                 // elimination of a tree with loops (loops.hpp
   double *turn, *shift, *length;  // rounding of poses: of angles, of positions; path length (by pose)
   double *a, *c, *q1, *q2;        // of each dynamic component, one pose's entries each
   double *F, *U, *W, *inverse, *size, *z, *phi;
-  double* columns;  // right-hand sides side by side
+  double* columns;            // right-hand sides side by side
   double *L, *row, *R0, *R1;  // condensed.hpp
 };
 template <class T> struct StepState {

@@ -24,8 +24,7 @@ struct Cam : LocalConstraint<Cam> {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight, NumberSums<T>& g) {
     const SplineTable& s = w.M->splines[e.spline];
     const T x = q[w.M->local_q[e.vars]];
     const int piece = spline_piece(s, value_of(x));

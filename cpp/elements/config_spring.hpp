@@ -16,8 +16,7 @@ struct ConfigSpring {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight, NumberSums<T>& g) {
     const T x = q[w.M->local_q[e.vars]] - T(e.par[1]);
     g.own[0] += weight * T(0.5) * x * x;
     g.own[1] -= weight * T(e.par[0]) * x;

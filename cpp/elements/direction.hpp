@@ -59,8 +59,7 @@ struct Direction : LocalConstraint<Direction> {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     const M3<T>& R = site_rotation(*w.M, w.M->sites[e.site_c], P);
     const V3<T> d = site_gap(w, e, P), n = mul(R, vec3<T>(e.par)), by_n = tmul(R, d) * weight;
     g.own[0] += by_n.x;

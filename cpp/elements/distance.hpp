@@ -48,8 +48,7 @@ struct Distance : LocalConstraint<Distance> {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     if (e.length_var < 0) g.own[0] -= weight * T(2.0 * e.par[0]);
     add_between(w, g, e, P, site_gap(w, e, P) * (weight * T(2.0)));
   }

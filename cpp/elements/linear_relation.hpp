@@ -28,8 +28,7 @@ struct LinearRelation : LocalConstraint<LinearRelation> {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight, NumberSums<T>& g) {
     const int* lq = w.M->local_q.data() + e.vars;
     g.own[0] -= weight;
     for (int i = 0; i < e.n; ++i) g.out[g.layout->relation + int(e.par[1]) + i] += weight * q[lq[i]];

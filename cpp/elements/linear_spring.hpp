@@ -22,8 +22,7 @@ struct LinearSpring {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     const V3<T> d = site_gap(w, e, P);
     const T k = T(e.par[0]), x0 = T(e.par[1]), x = sqrt_(dot(d, d)), gap = x - x0;
     g.own[0] += weight * T(0.5) * (e.par[1] == 0.0 ? dot(d, d) : gap * gap);

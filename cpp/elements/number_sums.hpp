@@ -2,8 +2,9 @@
 // their own numbers, and by small motions of their sites as wrenches, which the tree sums inward to its joint bases.
 //
 // Every kind has   static void by_numbers(w, e, q, P, weight, g)   that adds weight times the derivatives of its value
-// V or h to g (potentials, constraints), or, for forces,   static void by_numbers(w, d, e, delta, along_v, g)   that adds
-// the derivatives of the work delta . F. A kind without it cannot be in a model that is differentiated by parameters.
+// V or h to g (potentials, constraints), or, for forces,   static void by_numbers(w, d, e, delta, along_v, g)   that
+// adds the derivatives of the work delta . F. A kind without it cannot be in a model that is differentiated by
+// parameters.
 #pragma once
 #include "../numbers.hpp"
 #include "../tree.hpp"

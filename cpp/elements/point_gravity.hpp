@@ -16,8 +16,7 @@ struct PointGravity {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     const V3<T> d = site_gap(w, e, P);
     const T ix = T(1.0) / sqrt_(dot(d, d));
     g.own[0] -= weight * ix;

@@ -30,8 +30,7 @@ struct SiteField {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     const V3<T> p = tmul(P.R[0], site_position(*w.M, w.M->sites[e.site_a], P)) + w.kin.reference;
     g.own[0] -= weight * p.x;
     g.own[1] -= weight * p.y;

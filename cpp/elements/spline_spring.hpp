@@ -19,8 +19,7 @@ struct SplineSpring {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T* q, const Poses<T>&, const T& weight, NumberSums<T>& g) {
     const ModelData& M = *w.M;
     const SplineTable& s = M.splines[e.spline];
     const T a = T(e.par[0]), x = q[M.local_q[e.vars]], at = a * x + T(e.par[1]);

@@ -76,8 +76,7 @@ struct TorsionSpring {
   }
 
   template <class T>
-  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight,
-                         NumberSums<T>& g) {
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     const ModelData& M = *w.M;
     auto pair = [&](const Site& site) -> Pair<T> {
       M3<T> R = mul_const(site_rotation(M, site, P), site.R);

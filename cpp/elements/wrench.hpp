@@ -164,8 +164,8 @@ struct Wrench {
     }
   }
 
-  // delta . F = eta . W with the twist eta of the frame along delta. A motion of the frame's base moves eta with it, but for
-  // the part that its own base has; what else it does to eta . W is the rate of W here.
+  // delta . F = eta . W with the twist eta of the frame along delta. A motion of the frame's base moves eta with it,
+  // but for the part that its own base has; what else it does to eta . W is the rate of W here.
   template <class D>
   static void by_numbers(Work<double>& w, const Work<D>& d, const Element& e, const double* delta, bool along_v,
                          NumberSums<D>& g) {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.optimization import ExpressionCost, Limit, TerminalCost, TrackingCost, optimize
+from dalembert.optimization import ExpressionCost, MotionLimit, TerminalCost, TrackingCost, optimize
 
 from . import problems, suite
 
@@ -87,10 +87,10 @@ def test_constraints_of_stage_and_end() -> None:
     cost = TrackingCost({}, Q=0.0, R=1.0)
     s = np.linspace(0, 1, N + 1)[:, None]
     line = (1 - s) * np.array([-1.0, 0.01, 0, 0]) + s * np.array([1.0, 0.0, 0, 0])
-    disc = Limit(lambda v: v["x"] ** 2 + v["y"] ** 2, low=0.25, name="disc")
+    disc = MotionLimit(lambda v: v["x"] ** 2 + v["y"] ** 2, low=0.25, name="disc")
     import casadi as ca
 
-    end = Limit(lambda v: ca.vertcat(v["x"] - 1, v["y"], v["p.x"], v["p.y"]), 0.0, 0.0, at="end", name="end")
+    end = MotionLimit(lambda v: ca.vertcat(v["x"] - 1, v["y"], v["p.x"], v["p.y"]), 0.0, 0.0, at="end", name="end")
     r = optimize(system, cost, (line, np.zeros((N, 2))), limits=[disc, end])
     assert r.converged, r.reason
     assert gaps(r) < 1e-9
@@ -105,11 +105,11 @@ def test_constraints_of_stage_and_end() -> None:
 
 def test_constraint_mistakes() -> None:
     with pytest.raises(ValueError, match="has no limit"):
-        Limit(lambda s: s["x"])
+        MotionLimit(lambda s: s["x"])
     with pytest.raises(ValueError, match="at must be"):
-        Limit(lambda s: s["x"], low=0.0, at="start")
+        MotionLimit(lambda s: s["x"], low=0.0, at="start")
     with pytest.raises(ValueError, match="is above high"):
-        Limit(lambda s: s["x"], low=1.0, high=0.0)
+        MotionLimit(lambda s: s["x"], low=1.0, high=0.0)
 
 
 def test_bounds_that_cannot_hold() -> None:

@@ -1,7 +1,7 @@
 """Trajectory optimization: the default solver on curves with gaps, the projection operator, costs, bounds, constraints, continuation."""
 
 from .bounds import BoxCost
-from .constraints import Limit
+from .constraints import MotionLimit
 from .continuation import Stage, blend_references, continuation, convert, fictitious_stages, with_inputs
 from .continuous import ContinuousSystem
 from .costs import BoundCost, Cost, SumCost, TerminalCost, TrackingCost
@@ -23,7 +23,7 @@ __all__ = [
     "ExpressionCost",
     "IndefiniteModel",
     "Iteration",
-    "Limit",
+    "MotionLimit",
     "Optimization",
     "Point",
     "Search",

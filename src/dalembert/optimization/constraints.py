@@ -30,13 +30,13 @@ SOFT = 1e-7  # delta of equalities
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
+class MotionLimit:
     """low <= function(s) <= high along a motion; `function` of `Symbols` returns a CasADi scalar or vector.
 
     `at`: "steps" (every k < N, may use inputs), "end" (the final state), or "all" (every state but the first, and the end; no inputs at the
     end). low = high is an equality; None is no limit. `name` is used in messages and for the multipliers of the result.
 
-    >>> reach = Limit(lambda s: s.position("tip")[1], low=1.0, at="end", name="height")
+    >>> reach = MotionLimit(lambda s: s.position("tip")[1], low=1.0, at="end", name="height")
     >>> reach.at
     'end'
     """
@@ -136,9 +136,9 @@ class Box(Rows):
 
 
 class Expressions(Rows):
-    """The rows of `Limit`s, by CasADi."""
+    """The rows of `MotionLimit`s, by CasADi."""
 
-    def __init__(self, limit: Limit, system: System) -> None:
+    def __init__(self, limit: MotionLimit, system: System) -> None:
         import casadi as ca
 
         from .expression import ExpressionCost, Symbols
@@ -205,11 +205,11 @@ class Expressions(Rows):
         return total  # type: ignore[no-any-return]
 
 
-def rows_of(system: System, bounds: Bounds | None, limits: Sequence[Limit]) -> list[Rows]:
+def rows_of(system: System, bounds: Bounds | None, limits: Sequence[MotionLimit]) -> list[Rows]:
     """Rows of named bounds (a kinematic variable: of the input, which is its next value) and of constraints."""
     for limit in limits:
-        if not isinstance(limit, Limit):
-            raise TypeError(f"limits must be da.optimization.Limit values, not {type(limit).__name__}")
+        if not isinstance(limit, MotionLimit):
+            raise TypeError(f"limits must be da.optimization.MotionLimit values, not {type(limit).__name__}")
     x_names, u_names, N = list(system.x_names), list(system.u_names), system.steps
     picked: dict[bool, list[tuple[str, int, float, float]]] = {True: [], False: []}
     for name, pair in (bounds or {}).items():
@@ -249,7 +249,7 @@ def rows_of(system: System, bounds: Bounds | None, limits: Sequence[Limit]) -> l
             out.append(box)
         for i, name in enumerate(names):
             if name not in dx_names:
-                out.append(Expressions(Limit(_coordinate(name), float(low_[i]) if math.isfinite(low_[i]) else None,
+                out.append(Expressions(MotionLimit(_coordinate(name), float(low_[i]) if math.isfinite(low_[i]) else None,
                                                   float(high_[i]) if math.isfinite(high_[i]) else None, name=name), system))  # fmt: skip
     out.extend(Expressions(c, system) for c in limits)
     return out

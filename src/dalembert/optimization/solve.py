@@ -19,7 +19,7 @@ from ..errors import DalembertError
 from ..integrate import OneStep, Trajectory
 from ..progress import progress as progress_bar
 from ..system import System, as_system
-from .constraints import Bounds, Limit, rows_of
+from .constraints import Bounds, MotionLimit, rows_of
 from .continuous import ContinuousSystem
 from .costs import BoundCost, Cost, finite_at, sum_costs
 from .descent import Discrete
@@ -40,7 +40,7 @@ def optimize(
     tolerance: float = 1e-6,
     max_iterations: int = 500,
     bounds: Bounds | None = None,
-    limits: Sequence[Limit] = (),
+    limits: Sequence[MotionLimit] = (),
     free_start: bool | Sequence[str] = False,
     restarts: int = 0,
     gains: str | None = None,
@@ -63,8 +63,8 @@ def optimize(
         the iteration's index; "ipopt" (the same problem for IPOPT, to compare with; needs CasADi).
     tolerance: of the scaled KKT error (slope of the Lagrangian, gaps, complementarity); of |Dg.d| for the projection operator.
     max_iterations: limit on the number of steps.
-    bounds: {name: (low, high)} on inputs or states, None for no bound. limits: `Limit` values, on any expression. Both by an interior point, with
-        multipliers in the result.
+    bounds: {name: (low, high)} on inputs or states, None for no bound. limits: `MotionLimit` values, on any expression. Both by an interior point,
+        with multipliers in the result.
     free_start: True, or the names of the tangent components whose initial value is optimized too (along constraints, if there are any).
     restarts: that many further searches from inputs with noise, on threads; the best result is returned.
     gains, projection, search, bound_method belong to the projection operator, and choose it. gains: "lqr" projects with LQR gains of the
