@@ -87,3 +87,9 @@ def test_solutions_that_only_shorter_steps_find(seed: int, dt: float, step: int)
     assert run is not None
     assert len(run.truth) == step + 1
     assert not run.failed
+
+
+def test_a_continuous_motion_that_does_not_begin() -> None:
+    two = da.models.n_link(2)
+    with pytest.raises(da.ConvergenceError, match="solve_ivp"), np.errstate(all="ignore"):
+        da.simulate_continuous(two, [0.1, 0.2], [0.0, 1e149], [0.0, 0.1], rtol=1e-6, atol=1e-8)

@@ -85,6 +85,8 @@ def simulate_continuous(
         rtol=number(rtol, "rtol"),
         atol=number(atol, "atol") if np.ndim(atol) == 0 else finite(atol, "atol"),
     )
+    if not len(solution.t):  # not a single time was reached
+        raise ConvergenceError(f"solve_ivp: {solution.message}", time=float(times[0]))
     states = [full(time, y) for time, y in zip(solution.t, solution.y.T, strict=True)]
     qs = np.array([s[0] for s in states]).reshape(-1, nq)
     p = np.array([c.first(np.ascontiguousarray(a), np.ascontiguousarray(b))[1][:nd] for a, b, _ in states])
