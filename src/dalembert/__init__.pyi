@@ -559,6 +559,9 @@ from .optimization import (
     ExpressionCost as ExpressionCost,
 )
 from .optimization import (
+    MotionLimit as MotionLimit,
+)
+from .optimization import (
     TerminalCost as TerminalCost,
 )
 from .optimization import (
