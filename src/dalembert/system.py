@@ -239,7 +239,9 @@ class System(OneStepMap):
         return self._steps.roll(course)
 
     def plan(self, Q: Array, Qf: Array, R: Array, low: Array, high: Array, mu: float) -> Any:
-        """A plan of predictive control in the core (see `MPC`), or None where the map does not run there."""
+        """A plan of predictive control in the core (see `MPC`), or None where the map does not run there: weights `Q`, `Qf`, `R`, bounds
+        `low` and `high`
+        of the inputs (nu,), and the barrier `mu` of the interior point."""
         return self._steps.plan(Q, Qf, R, low, high, mu)
 
     def rollouts(self, X0: ArrayLike, U: ArrayLike, *, threads: int | None = None) -> tuple[Array, Array]:

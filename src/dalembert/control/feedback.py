@@ -155,7 +155,8 @@ class Feedback(Brief):
     # ---- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the law as .npz (no pickle). The difference of states that are not flat, or constrained, is that of the system given to `load`."""
+        """Write the law to the file `path`, as .npz (no pickle). The difference of states that are not flat, or constrained, is that of
+        the system given to `load`."""
         nothing = np.zeros(0)
         angles, inner = (
             (self.difference.angles, self.difference.difference)
@@ -171,7 +172,7 @@ class Feedback(Brief):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, system: OneStep | None = None) -> Feedback:
-        """Read a law that `save` wrote; `system` is needed where its states are not flat, or constrained."""
+        """Read a law that `save` wrote to `path`; `system` is needed where its states are not flat, or constrained."""
         z = read_npz(path, "a saved Feedback", "K", "X", "U", "t", "P", "low", "high", "angles", "flat")
         if not bool(z["flat"]) and system is None:
             raise ValueError(f"{os.fspath(path)}: the states of this law are no plain numbers; give system=")

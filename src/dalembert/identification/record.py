@@ -67,7 +67,8 @@ class Record:
         seed: int | np.random.Generator = 0,
         known_start: bool = False,
     ) -> Record:
-        """What a twin of the mechanism would have recorded of a motion: measurements with Gaussian noise of this standard deviation.
+        """What a twin of the mechanism would have recorded of a motion: measurements with Gaussian `noise` of this standard
+        deviation, from `seed`. `known_start`: the start of the motion is part of the record.
 
         >>> import dalembert as da
         >>> vi = da.MidpointVI(da.models.pendulum(), dt=0.1)

@@ -15,9 +15,10 @@ from ..model import Model
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """How much records tell of parameters. Directions are measured in units of `scales` (typical sizes of the parameters).
+    """How much records tell of the parameters `names`. Directions are measured in units of `scales` (typical sizes of the parameters).
 
-    `singular` (n,): singular values of the scaled sensitivities, largest first; `rank`: how many of them count; `null` (n, n - rank): an
+    `singular` (n,): singular values of the scaled sensitivities, largest first; `rank`: how many of them count (above `tolerance` of the
+    largest); `null` (n, n - rank): an
     orthonormal basis of the directions that change nothing (scaled); `unknown`: parameters of which nothing can be said, `tied`: those known
     only in combination with others.
     """
@@ -64,7 +65,7 @@ class Identifiability:
         return np.asarray(out)
 
     def weakest(self, count: int = 3) -> tuple[str, ...]:
-        """The directions that are known worst, with their singular values relative to the best one: another motion would help these."""
+        """The `count` directions that are known worst, with their singular values relative to the best one: another motion would help these."""
         out = []
         for k in range(self.rank - 1, max(self.rank - 1 - count, -1), -1):
             text = _sentence(self.names, self.basis[:, k] * self.scales)
@@ -131,7 +132,8 @@ class Identification:
 
     `values` (n,), `covariance` (n, n) in the order of `names`; `residuals`: per record, measured minus expected (N+1, ny); `noise` (ny,): standard
     deviations of the measurements, given or estimated; `history`: cost (half the weighted sum of squares) of every iteration; `gap`:
-    what is left open between shooting segments; `identifiability`: what can and cannot be known from these records.
+    what is left open between shooting segments; `times`: of the residuals; `reason`: why the search ended; `identifiability`: what can and
+    cannot be known from these records.
     """
 
     model: Model
@@ -162,7 +164,7 @@ class Identification:
         return MappingProxyType(dict(zip(self.names, np.sqrt(np.diag(self.covariance)).tolist(), strict=True)))
 
     def confidence(self, name: str, probability: float = 0.95) -> tuple[float, float]:
-        """The interval that holds a parameter with this probability (Gaussian)."""
+        """The interval that holds the parameter `name` with this `probability` (Gaussian)."""
         from statistics import NormalDist
 
         if not 0 < probability < 1:

@@ -111,7 +111,8 @@ class Contact(ContactElement):
 @element
 @dataclass(frozen=True)
 class SphereContact(ContactElement):
-    """Two spheres, of `radius1` and `radius2` (m) about the origins of two frames, do not enter each other. No friction; `restitution` 0 to 1.
+    """Two spheres, of `radius1` and `radius2` (m) about the origins of `frame1` and `frame2`, do not enter each other. No friction;
+    `restitution` 0 to 1.
 
     The gap is (d^2 - r^2) / (2 r) with the distance d of the origins and r = radius1 + radius2, which is d - r where they touch.
 
