@@ -142,6 +142,7 @@ _BY_HAND = (
     *(da.Gravity, da.PointGravity, da.LinearSpring, da.ConfigSpring, da.NonlinearConfigSpring, da.Potential),
     *(da.ConfigForce, da.Damping, da.LinearDamper, da.Wrench, da.Force),
     *(da.Distance, da.PointToPoint, da.PointOnPlane, da.LinearRelation, da.Cam, da.Constraint),
+    *(da.Limit, da.Contact, da.SphereContact),  # tests/integrate/test_impacts.py
     *(da.KnifeEdge, da.RollingDisk, da.RollingSphere, da.VelocityConstraint),  # tests/integrate/test_rolling.py
 )
 

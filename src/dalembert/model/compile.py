@@ -32,12 +32,18 @@ CHAIN_DEPTH = 14  # paths longer than this use the O(n) elimination (no coupling
 
 def compile_gaps(model: Model) -> dict[str, Any]:
     """Plain description of the mechanism with the gaps of its contacts as constraints and nothing else: to evaluate them, not to step."""
-    return _plain(describe(model, [gap.row for gap in model.gaps]))
+    return _for_core(describe(model, [gap.row for gap in model.gaps]))
 
 
 def compile_model(model: Model) -> dict[str, Any]:
     """Plain description of a model for `dalembert._core.Core`."""
-    return _plain(describe(model)) if model.parameters else describe(model)
+    return _for_core(describe(model))
+
+
+def _for_core(description: dict[str, Any]) -> dict[str, Any]:
+    del description["gravity"]  # which stands in Rg and gz: only derivatives by parameters want it as it was given
+    found: dict[str, Any] = _plain(description)
+    return found
 
 
 def _plain(value: Any) -> Any:
