@@ -144,3 +144,26 @@ def test_embedded_cart_pole(tmp_path, capsys):
     assert numbers(text, rf"on this machine: .*pole within{NUMBER} rad")[0] < 0.02
     if "Cortex" in text:
         assert numbers(text, rf"Cortex-M4F.*pole within{NUMBER} rad")[0] < 0.02
+
+
+def test_dzhanibekov(tmp_path, capsys):
+    text = run("dzhanibekov", tmp_path, capsys)
+    assert numbers(text, rf"order 2: attitude off by{NUMBER}")[0] < 3e-4
+    assert numbers(text, rf"order 4: attitude off by{NUMBER}")[0] < 2e-8
+    assert numbers(text, rf"order 6: attitude off by{NUMBER}")[0] < 2e-12
+    assert numbers(text, rf"rates within{NUMBER}")[0] < 1e-6
+    assert numbers(text, rf"angular momentum changes by{NUMBER}")[0] < 1e-12
+
+
+def test_lagrange_top(tmp_path, capsys):
+    text = run("lagrange_top", tmp_path, capsys)
+    assert numbers(text, rf"order 2: .* orders \[{NUMBER}")[0] == pytest.approx(2.0, abs=0.05)
+    assert numbers(text, rf"order 4: .* orders \[{NUMBER}")[0] == pytest.approx(4.0, abs=0.05)
+    found, exact = numbers(text, rf"precession after 2 s:{NUMBER} rad, exact{NUMBER}")
+    assert found == pytest.approx(exact, abs=1e-6)
+
+
+def test_falling_cat(tmp_path, capsys):
+    text = run("falling_cat", tmp_path, capsys)
+    assert numbers(text, rf"it turns by{NUMBER} degrees")[0] == pytest.approx(180.0, abs=0.01)
+    assert numbers(text, rf"angular momentum about the centre of mass: at most{NUMBER}")[0] < 1e-14
