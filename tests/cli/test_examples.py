@@ -167,3 +167,14 @@ def test_falling_cat(tmp_path, capsys):
     text = run("falling_cat", tmp_path, capsys)
     assert numbers(text, rf"it turns by{NUMBER} degrees")[0] == pytest.approx(180.0, abs=0.01)
     assert numbers(text, rf"angular momentum about the centre of mass: at most{NUMBER}")[0] < 1e-14
+
+
+@pytest.mark.slow
+def test_quadrotor(tmp_path, capsys):
+    """Three flips under regulator and filter; 1000 random attitudes, none fails."""
+    text = run("quadrotor", tmp_path, capsys)
+    assert numbers(text, rf"reference:{NUMBER} degrees")[0] == pytest.approx(1080.0, abs=0.5)
+    degrees, metres = numbers(text, rf"at the end{NUMBER} degrees and{NUMBER} m")
+    assert degrees < 5.0
+    assert metres < 0.25
+    assert "1000 motions end, none fails" in text
