@@ -62,7 +62,10 @@ def test_steps_side_by_side_are_the_steps_alone(kind: str) -> None:
         q = np.tile(base, (_core.width() + 1, 1))
         if not model.nc:
             q[:, : model.nd] += rng.uniform(-0.2, 0.2, (len(q), model.nd))
-        starts = [vi.state(q=row) for row in q]
+        try:
+            starts = [vi.state(q=row) for row in q]
+        except ValueError:  # inside of a contact
+            continue
         u, rho = np.ones((5, model.nu)), np.tile(base[model.nd :], (5, 1))
         alone, beside = (da.rollouts(vi, starts, steps=5, u=u, kinematic=rho, lanes=lanes) for lanes in (False, True))
         np.testing.assert_allclose(beside.q, alone.q, rtol=1e-12, atol=1e-12)

@@ -140,7 +140,7 @@ def swinging(model: Model, seconds: float = 4.0, steps: int = 200, phase: float 
 
 def tumbling() -> da.Trajectory:
     """A floating box that turns over, with a link on a ball joint."""
-    tail = da.tz(-0.4, da.ball("tail", da.tz(-0.5, name="tip", mass=0.2), name="hinge"))
+    tail = da.tz(-0.4, da.ball("tail", da.tz(-0.5, name="tip", mass=0.2, inertia=(0.002, 0.002, 0.002)), name="hinge"))
     body = da.floating("base", tail, name="box", mass=1.0, inertia=(0.05, 0.06, 0.1))
     vi = da.MidpointVI(da.Model([body], [da.Gravity((0, 0, -1.0))], name="tumbling"), 0.01)
     start = vi.state(q={"base": [0.1, 0.2, 0.3], "base.z": 1.0}, v={"base": [0.5, 8.0, 0.1], "base.vx": 0.2})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import finite, floats, number, vector
+from ..arrays import finite, floats, needed, number, vector
 from ..errors import ConvergenceError, ModelError
 from ..mechanics import core
 from ..model import Model
@@ -42,7 +42,7 @@ def simulate_continuous(
     """
     from scipy.integrate import solve_ivp
 
-    model.require_no_contacts("simulate_continuous")
+    needed(model, Model).require_no_contacts("simulate_continuous")
     c = core(model)
     nd, nq, nk = model.nd, model.nq, model.nk
     times = floats(t, "t")

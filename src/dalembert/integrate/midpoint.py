@@ -154,7 +154,7 @@ class MidpointVI(OneStepMap):
         model = self.model
         self._q_shape, self._p_shape, self._u_shape = (model.nq,), (model.nd,), (model.nu,)
         self._no_u, self._at_rest = fixed(np.zeros(model.nu)), fixed(np.zeros(model.nkv))
-        self._quick = model.configuration.flat and isinstance(self.dt, float)
+        self._quick = model.configuration.flat and isinstance(self.dt, float) and not model.gaps
 
     def _options(self, order: int, rule: tuple[float, float, float] | None = None) -> _core.Options:
         """Options of the core; `rule` is (alpha, shares of F- and F+), the integrator's own by default."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..drawing import Between, Part, Pin, Surface
+from ..parameter import present
 from .base import WORLD, ConstraintElement, element
 from .fields import Axes, AxesField, Axis, Coefficients, Curve, FrameName, Length, Number, VariableName
 from .pairs import apart, between
@@ -117,13 +118,14 @@ class PointOnPlane(ConstraintElement):
     def compile(self, table: Table) -> Iterable[Row]:
         frames = [self.point, self.plane, self.plane]
         row = table.on_frames("Direction", frames, table.in_joint_axes(self.plane, self.normal))
-        if not self.offset:
+        if not present(self.offset):
             return [row]
         return [row | {"site_b": table.site(self.plane, [self.offset * x / self._length for x in self.normal])}]
 
     @property
     def _length(self) -> float:
-        return float(sum(x * x for x in self.normal) ** 0.5)
+        x, y, z = self.normal
+        return (x * x + y * y + z * z) ** 0.5  # by arithmetic that parameters follow
 
     def symbolic(self, s: Symbolic) -> Any:
         normal = s.rotation(self.plane) @ s.ca.DM(list(self.normal))
