@@ -209,7 +209,7 @@ def rows_of(system: System, bounds: Bounds | None, limits: Sequence[MotionLimit]
     """Rows of named bounds (a kinematic variable: of the input, which is its next value) and of constraints."""
     for limit in limits:
         if not isinstance(limit, MotionLimit):
-            raise TypeError(f"limits must be da.optimization.MotionLimit values, not {type(limit).__name__}")
+            raise TypeError(f"limits must be da.MotionLimit values, not {type(limit).__name__}")
     x_names, u_names, N = list(system.x_names), list(system.u_names), system.steps
     picked: dict[bool, list[tuple[str, int, float, float]]] = {True: [], False: []}
     for name, pair in (bounds or {}).items():
