@@ -320,13 +320,13 @@ def test_start_that_breaks_the_constraints():
 
 
 def test_unbounded_cost():
-    """A negative weight: the cost falls as far as steps can follow; the status says so, the motion stays finite."""
+    """A negative weight: the cost falls until the inputs are too violent for the step; the status says so, the motion stays finite."""
     system = problems.left_system(problems.cart_pendulum(), 0.1, 20)
     U = np.full((20, 1), 0.1)
     start = (system.simulate([0.0, 0.0, 0.0, 0.0], U), U)
     result = optimize(system, TrackingCost({}, 0.0, -1.0), start, max_iterations=2000)
     assert result.status in ("unbounded", "stalled")
-    assert result.cost <= -0.1 + 1e-12
+    assert result.cost < -1e3
     assert result.reason
     assert np.isfinite(result.X).all()
 

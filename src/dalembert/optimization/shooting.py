@@ -124,6 +124,7 @@ class Shooting:
         self._resets = self._short = self._open = self._last_digits = 0
         self._newton = False  # the last step was Newton's, without regularization
         self._start: tuple[Array, Array] | None = None
+        self._motion: Curve | None = None  # the newest curve without gaps
         self._filter: list[tuple[float, float]] | None = None
         self._widest = math.inf
 
@@ -343,6 +344,8 @@ class Shooting:
 
     def iterate(self, tolerance: float, may_step: bool) -> tuple[Step, str, str]:
         """One step, or none and a status with its reason."""
+        if self.curve.gaps is None:
+            self._motion = self.curve
         p = self._point()
         gauss: Proposal | None = None
         first = self.costates is None
@@ -664,14 +667,17 @@ class Shooting:
         return Proposal("downward", 0.0, gains, dX / size, dU / size, np.zeros_like(dX), 0.0, -1.0)
 
     def close(self) -> bool:
-        """Make the curve a motion if it is none; False if that is not possible."""
+        """Make the curve a motion if it is none, or go back to the newest that was one; False if that is not possible."""
         c = self.curve
         if c.gaps is None:
             return True
         zero = np.zeros((len(c.X), self.system.ndx)), np.zeros_like(c.U)
         K = np.zeros((len(c.U), c.U.shape[1], self.system.ndx)) if self.gains is None else self.gains
         tries: list[Any] = [lambda: self.system.roll(Course(c.X, c.U, *zero, K, None, 1.0, *self.inside.limits(c.U)))]
-        if self._start is not None:
+        if self._motion is not None:
+            X, U = self._motion.X, self._motion.U
+            tries.append(lambda: (X, U))
+        elif self._start is not None:
             X, U = self._start
             tries.append(lambda: (self.system.simulate(X[0], U), U))
         for follow in tries:
