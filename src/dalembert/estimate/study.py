@@ -120,10 +120,10 @@ def monte_carlo(
         spread = along(kalman.onto(truth[0]), spread)
     start = kalman.settle_all(system.retract(truth[0], draws @ root(spread).T))
     Z = np.stack([sensor.expected(truth[k], inputs[max(k - 1, 0)] if N else None) for k in range(N + 1)])
-    Z = Z + generator.normal(size=(trials, N + 1, sensor.size)) @ root(level).T
+    Z = _noisy(generator, np.broadcast_to(Z, (trials, *Z.shape)), root(level))
     if hits > 0:
         hit = generator.random((trials, N + 1, 1)) < hits
-        Z = Z + hit * (size * generator.normal(size=Z.shape) @ root(level).T)
+        Z = _noisy(generator, Z, size * root(level), hit)
     if chance > 0:
         Z = np.where(generator.random(Z.shape) < chance, np.nan, Z)
     W = None
@@ -168,6 +168,17 @@ def monte_carlo(
             hint="the estimates left the region where a step has a solution: smaller steps, more noise, or a gate",
         )
     return study
+
+
+def _noisy(generator: np.random.Generator, Z: Array, root: Array, share: Array | None = None) -> Array:
+    """Z + share * (root @ normal numbers), trials x states x components, in blocks: Ctrl-C is seen between them."""
+    noisy = np.empty(Z.shape)
+    each = max(1, 100_000 // max(noisy[:1].size, 1))
+    for first in range(0, len(Z), each):
+        block = slice(first, first + each)
+        noise = generator.normal(size=noisy[block].shape) @ root.T
+        noisy[block] = Z[block] + (noise if share is None else share[block] * noise)
+    return noisy
 
 
 def _may_run_in_core(kalman: GaussianFilter) -> bool:
