@@ -67,4 +67,5 @@ NB_MODULE(_core, m) {
   bind_ekf(m);
   bind_motions(m);
   bind_mpc(m);
+  bind_shooting(m);
 }

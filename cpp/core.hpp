@@ -136,5 +136,6 @@ void bind_rollouts(nb::class_<Core>& c);
 void bind_trajopt(nb::class_<Core>& c);
 void bind_parameters(nb::module_& m, nb::class_<Core>& c);
 void bind_mpc(nb::module_& m);
+void bind_shooting(nb::module_& m);
 
 }  // namespace dalembert

@@ -30,7 +30,7 @@ inline void state_difference(const ModelData& M, const double* x0, const double*
 }
 
 struct StepBuffers {
-  std::vector<double> y, lam, dx, at;
+  std::vector<double> y, lam, dx, at, H;  // H: for second order, sized by who needs it
   explicit StepBuffers(const Sizes& z) : y(z.nq + 1), lam(z.nc + 1), dx(z.ndx + 1), at(z.nx + 1) {}
 };
 
@@ -61,7 +61,8 @@ struct Follow {
   const double *low, *high;               // (N, nU) what inputs are clipped to, or null
   const double* dt;
   int steps;
-  double share;  // of the way
+  double share;           // of the way
+  double* Lam = nullptr;  // (N, nc) if not null: multipliers of the steps
 };
 
 // outputs: Xn (N+1, nx), Un (N, nU), F (N, nx) the ends of the steps. Returns the number of steps done; `status` of the
@@ -87,6 +88,7 @@ inline int follow(const KernelTable& k, Scratch* s, const Options& o, const Mode
     state_retract(M, f.X + (i + 1) * z.nx, f.dX + (i + 1) * z.ndx, f.share, b.at.data());
     *status = one_step(k, s, o, z, f.dt[i], x, u, b.at.data(), b, end);
     if (*status) return i;
+    if (f.Lam) std::memcpy(f.Lam + i * z.nc, b.lam.data(), z.nc * sizeof(double));
     if (f.c) state_retract(M, end, f.c + i * z.ndx, f.share - 1.0, Xn + (i + 1) * z.nx);
     else std::memcpy(Xn + (i + 1) * z.nx, end, z.nx * sizeof(double));
   }

@@ -244,6 +244,11 @@ class System(OneStepMap):
         of the inputs (nu,), and the barrier `mu` of the interior point."""
         return self._steps.plan(Q, Qf, R, low, high, mu)
 
+    def shooting(self, terms: list[Any], boxes: list[Any], free: list[int]) -> Any:
+        """The default optimizer's search in the core (see `optimize`), or None where the map does not run there: `terms` of a quadratic cost,
+        `boxes` on inputs and states, `free` components of the start."""
+        return self._steps.shooting(terms, boxes, free)
+
     def rollouts(self, X0: ArrayLike, U: ArrayLike, *, threads: int | None = None) -> tuple[Array, Array]:
         """Motions (count, N+1, nx) from many states X0 (count, nx) under U (N, nu) or (count, N, nu), and the steps done (count,).
 

@@ -55,6 +55,41 @@ def test_from_ten_starts(name: str) -> None:
         assert sum(r.cost <= p.best * (1 + 1e-6) for r in results) >= 8
 
 
+@pytest.mark.parametrize("name", ["pend", "cart-pole_b", "crane", "furuta_b"])
+def test_the_core_searches_as_python_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same iterations, until rounding tells them apart; the same motion, multipliers and costates at the end."""
+    p = suite.problem(name)
+    for _, guess in p.starts(0):
+        one = optimize(p.system, p.cost, guess, bounds=p.bounds)
+        with monkeypatch.context() as patch:
+            patch.setattr(da.System, "shooting", lambda *_: None)
+            two = optimize(p.system, p.cost, guess, bounds=p.bounds)
+        assert one.converged
+        for a, b in list(zip(one.history, two.history, strict=False))[:6]:
+            assert (a.method, a.step, a.trials) == (b.method, b.step, b.trials)
+            assert a.cost == pytest.approx(b.cost, rel=1e-7)
+            assert a.slope == pytest.approx(b.slope, rel=1e-5)
+        assert one.cost == pytest.approx(two.cost, rel=1e-8)
+        np.testing.assert_allclose(one.X, two.X, atol=2e-4)
+        np.testing.assert_allclose(one.costates, two.costates, rtol=1e-3, atol=1e-3)
+        for key, y in (one.multipliers or {}).items():
+            np.testing.assert_allclose(y, two.multipliers[key], atol=1e-3)
+
+
+def test_sums_of_quadratic_costs_and_free_starts_in_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = suite.problem("pend")
+    cost = TrackingCost({"a": 1.0}, Q={"a": 0.1}, R=0.5) + 3.0 * TerminalCost([np.pi, 0.0], [100.0, 10.0])
+    _, guess = next(p.starts(0))
+    for free in (False, ["a"], True):
+        one = optimize(p.system, cost, guess, free_start=free)
+        with monkeypatch.context() as patch:
+            patch.setattr(da.System, "shooting", lambda *_: None)
+            two = optimize(p.system, cost, guess, free_start=free)
+        assert one.converged
+        assert one.cost == pytest.approx(two.cost, rel=1e-8)
+        np.testing.assert_allclose(one.X, two.X, atol=1e-4)
+
+
 # ---- bounds and constraints
 
 

@@ -129,6 +129,14 @@ class MidpointSteps(Steps):
         vi = self.one_step
         return _core.Plan(vi._core, vi.options, self.dt, Q, Qf, R, low, high, mu)
 
+    def shooting(self, terms: list[Any], boxes: list[Any], free: list[int]) -> Any:
+        """The default optimizer's search in the core (`_core.Shooting`), for flat states: terms (weight, Xd, Ud, Q, R) of the cost, boxes (inputs,
+        columns, low, high), free components of the start."""
+        vi = self.one_step
+        if not vi.model.configuration.flat:
+            return None
+        return _core.Shooting(vi._core, vi.options, self.dt, terms, boxes, free, self._threads(None))
+
     def f_batch(self, X: Array, u: Array, k: int) -> Array:
         """f of many states (n, nx), side by side in the core if there are enough of them."""
         if len(X) < 32:

@@ -408,6 +408,10 @@ class Steps:
         """A plan of predictive control in the core, or None: there is none for this map."""
         return None
 
+    def shooting(self, terms: list[Any], boxes: list[Any], free: list[int]) -> Any:
+        """The default optimizer's search in the core, or None: there is none for this map."""
+        return None
+
     # ---- derivatives of one step, and along a motion
 
     def linearize(self, x: Array, u: Array, k: int) -> tuple[Array, Array]:

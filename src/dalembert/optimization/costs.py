@@ -230,6 +230,12 @@ class _Quadratic:
             np.ascontiguousarray(R[0] if even else R),
         )  # fmt: skip
 
+    def terms(self) -> list[tuple[float, Array, Array, Array, Array]] | None:
+        """(weight, Xd, Ud, Q, R) where states are flat."""
+        if self._flat is None:
+            return None
+        return [(1.0, *(np.ascontiguousarray(a) for a in (self._Xd, self._Ud, self._Q, self._R)))]  # type: ignore[list-item]
+
     def _jacobian(self, X: Array) -> Array:
         J = self._space.difference_jacobian(self._Xd, X)
         assert J is not None
@@ -269,19 +275,37 @@ def of_coordinates(space: Horizon, cost: BoundCost) -> BoundCost:
 
 class _BoundSum:
     def __init__(self, terms: Sequence[tuple[float, BoundCost]]) -> None:
-        self._terms = terms
+        self.parts = terms
 
     def values(self, X: Array, U: Array) -> Array:
-        return sum((w * c.values(X, U) for w, c in self._terms), np.zeros(len(X)))
+        return sum((w * c.values(X, U) for w, c in self.parts), np.zeros(len(X)))
 
     def gradient(self, X: Array, U: Array) -> tuple[Array, Array]:
-        pairs = [(w, c.gradient(X, U)) for w, c in self._terms]
+        pairs = [(w, c.gradient(X, U)) for w, c in self.parts]
         return sum(w * g[0] for w, g in pairs), sum(w * g[1] for w, g in pairs)  # type: ignore[return-value]
 
     def hessian(self, X: Array, U: Array) -> Hessian:
-        parts = [(w, c.hessian(X, U)) for w, c in self._terms]
+        parts = [(w, c.hessian(X, U)) for w, c in self.parts]
         mixed = [w * H[1] for w, H in parts if H[1] is not None]
         return sum(w * H[0] for w, H in parts), sum(mixed) if mixed else None, sum(w * H[2] for w, H in parts)  # type: ignore[return-value]
+
+
+def quadratic_terms(cost: BoundCost) -> list[tuple[float, Array, Array, Array, Array]] | None:
+    """(weight, Xd (N+1, nx), Ud (N, nu), Q, R) of every term of a cost that is quadratic in flat states, or None; Q and R diagonal or full.
+
+    >>> from dalembert.integrate.onestep import StateSpace
+    >>> one = _Quadratic(StateSpace(), np.zeros((2, 1)), np.zeros((1, 1)), np.ones((2, 1)), np.ones((1, 1)))
+    >>> len(quadratic_terms(_BoundSum([(2.0, one), (1.0, one)])))
+    2
+    """
+    if isinstance(cost, _Quadratic):
+        return cost.terms()
+    if not isinstance(cost, _BoundSum):
+        return None
+    parts = [(w, quadratic_terms(c)) for w, c in cost.parts]
+    if any(found is None for _, found in parts):
+        return None
+    return [(w * t[0], *t[1:]) for w, found in parts for t in found or ()]
 
 
 def sum_costs(costs: Sequence[BoundCost]) -> BoundCost:

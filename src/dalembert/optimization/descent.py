@@ -224,31 +224,14 @@ class Discrete:
 
     def downward(self, p: Point) -> Direction | None:
         """A tangent motion along which the Newton model bends downwards, or None where there is none: at a motion without slope this tells
-        a minimum from a saddle or a maximum.
-
-        The backward sweep stops at a step k where G = R + B'PB has a negative eigenvalue. Its vector as the input of step k, the rest at rest
-        before and with the feedback of the sweep after it, has that curvature.
-        """
-        from .. import _core  # type: ignore[attr-defined]
-
-        Q, S, R = self.model(p, "newton")
-        K, _, P, _, status = _core.riccati(p.A, p.B, Q[:-1], R, Q[-1], len(p.B), S=S)
-        k = status["failed_step"]
-        if k < 0:
+        a minimum from a saddle or a maximum."""
+        found = downward_motion(p.A, p.B, *self.model(p, "newton"))
+        if found is None:
             return None
-        G = R[k] + p.B[k].T @ P[k + 1] @ p.B[k]
-        values, vectors = np.linalg.eigh((G + G.T) / 2)
-        if not values[0] < -1e-8 * np.abs(values).max():
-            return None  # flat within rounding
-        c = np.zeros(p.B.shape[::2])
-        c[k] = -vectors[:, 0]
-        dX, dU = tangent_motion(p.A, p.B, LQ(K, c), np.zeros(p.A.shape[1]))
-        size = float(np.abs(dX).max())
-        if not (np.isfinite(dX).all() and np.isfinite(dU).all() and size > 0):
-            return None
+        dX, dU, K = found
         slope = float(np.vdot(p.lx, dX) + np.vdot(p.lu, dU))
-        scale = (-1.0 if slope > 0 else 1.0) / size
-        return Direction("downward", scale * dX, scale * dU, scale * slope, K)
+        side = -1.0 if slope > 0 else 1.0
+        return Direction("downward", side * dX, side * dU, side * slope, K)
 
     def growth(self, p: Point) -> float:
         """Largest factor by which a deviation from the motion grows under the projection's feedback (linearized)."""
@@ -318,6 +301,36 @@ def tangent_motion(A: Array, B: Array, lq: LQ, start: Array) -> tuple[Array, Arr
 
     dX, dU = _core.riccati_rollout(A, B, lq.K, lq.c, start)
     return dX, dU
+
+
+def downward_motion(A: Array, B: Array, Q: Array, S: Array | None, R: Array) -> tuple[Array, Array, Array] | None:
+    """A tangent motion dX (N+1, n), dU (N, m) along which a quadratic model bends downwards, dX at most 1, and the gains of the sweep; None where
+    there is none.
+
+    The backward sweep stops at a step k where G = R + B'PB has a negative eigenvalue. Its vector as the input of step k, the rest at rest
+    before and with the feedback of the sweep after it, has that curvature.
+
+    >>> one = np.ones((1, 1, 1))
+    >>> downward_motion(one, one, -np.ones((2, 1, 1)), None, 0.5 * one)[0][:, 0]
+    array([0., 1.])
+    """
+    from .. import _core  # type: ignore[attr-defined]
+
+    K, _, P, _, status = _core.riccati(A, B, Q[:-1], R, Q[-1], len(R), S=S, cost_to_go=True)
+    k = status["failed_step"]
+    if k < 0:
+        return None
+    G = R[k] + B[k].T @ P[k + 1] @ B[k]
+    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    if not values[0] < -1e-8 * np.abs(values).max():
+        return None  # flat within rounding
+    push = np.zeros(B.shape[::2])
+    push[k] = -vectors[:, 0]
+    dX, dU = _core.riccati_rollout(A, B, K, push, np.zeros(A.shape[1]))
+    size = float(np.abs(dX).max())
+    if not (all_finite(dX) and all_finite(dU) and size > 0):
+        return None
+    return dX / size, dU / size, K
 
 
 def sweep_back(A: Array, B: Array, K: Array, lx: Array, lu: Array) -> Array:

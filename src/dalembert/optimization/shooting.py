@@ -11,6 +11,8 @@ derivative of the Lagrangian ("newton") or of the cost alone ("gauss-newton"). I
 Gauss-Newton is used while it contracts, and where Newton's model must be regularized so strongly that Gauss-Newton wins more. The first step
 is linear where it promises much more than the roll, gaps weighed by their costates: problems far from their optimum are solved along curves
 that no motion could take. delta grows where a step is shortened or wins less than its model promised, and falls again.
+
+`cpp/shooting.hpp` is the same algorithm for the common problems (see `compiled.py`); this one takes every cost, constraint and one-step.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ..integrate.onestep import Course
 from ..system import System
 from .constraints import Interior, Rows
 from .costs import BoundCost, Hessian
-from .descent import sweep_back
+from .descent import downward_motion, sweep_back
 
 DELTA = 1e-3  # the smallest regularization that is not zero
 GROW, FALL = 5.0, 3.0
@@ -133,22 +135,35 @@ class Shooting:
     def begin(self, X: Array, U: Array) -> None:
         """Start from a curve, which need not be a motion."""
         self._start = (X, U)
-        first = self.value(X, U)
-        if not math.isfinite(first):
-            raise ValueError(f"the cost of the start is {first}")
+        first = self.cost_of(X, U)
+        refused("" if math.isfinite(first) else "cost")
         if self.inside.rows:
             U = self.inside.begin(X, U, max(1e-2, 0.1 * abs(first) / len(U)))
         curve = self._shoot(X, U)
-        if curve is None:
-            raise ConvergenceError(
-                "the steps of the start cannot be taken",
-                hint="start from a simulated trajectory, or from rest with constant inputs",
-            )
+        refused("steps" if curve is None else "")
+        assert curve is not None
         self.curve = curve
         if self.inside.rows:
             self.inside.s, self.inside.r = curve.slacks, curve.residuals
 
-    def value(self, X: Array, U: Array) -> float:
+    X = property(lambda self: self.curve.X, doc="States (N+1, nx) of the curve.")
+    U = property(lambda self: self.curve.U, doc="Inputs (N, nu) of the curve.")
+    value = property(lambda self: self.curve.value, doc="Its cost.")
+
+    @property
+    def gap(self) -> float:
+        """Largest gap of the curve."""
+        return 0.0 if self.curve.gaps is None else float(np.abs(self.curve.gaps).max())
+
+    def violation(self) -> tuple[float, str]:
+        """By how much the worst limit is broken, and its name."""
+        return self.inside.violation(self.X, self.U)
+
+    def multipliers(self) -> dict[str, Array] | None:
+        """Multipliers of every bound and limit over time."""
+        return self.inside.by_name() if self.inside.rows else None
+
+    def cost_of(self, X: Array, U: Array) -> float:
         """The cost; infinite or NaN where it overflows."""
         with np.errstate(all="ignore"):
             return float(self.cost.values(X, U).sum())
@@ -156,7 +171,7 @@ class Shooting:
     def _measure(
         self, X: Array, U: Array, gaps: Array | None, d: Proposal | None = None, step: float = 1.0
     ) -> Curve | None:
-        value = self.value(X, U)
+        value = self.cost_of(X, U)
         if not math.isfinite(value):
             return None
         curve = Curve(X, U, gaps, value, off=0.0 if gaps is None else float(np.abs(gaps).sum()))
@@ -569,6 +584,8 @@ class Shooting:
                 self.delta = 0.0
         else:
             self._contraction = (abs(d.slope) + self.penalty * c.off, step.length) if step.method != "open" else None
+            if step.length >= 1.0:  # what held Newton back lies behind
+                self.delta = 0.0
         self._newton = d.kind == "newton" and d.delta == 0.0
         if self.inside.rows:
             self.inside.advance(a, self.inside.proposal(d.moves), new.slacks, new.residuals)
@@ -594,7 +611,7 @@ class Shooting:
         self.gave_up = True
         self._short = self._open = 0
         if self.inside.rows:
-            self.inside.begin(Xn, U, max(1e-2, 0.1 * abs(self.value(Xn, U)) / len(U)))
+            self.inside.begin(Xn, U, max(1e-2, 0.1 * abs(self.cost_of(Xn, U)) / len(U)))
         new = self._measure(Xn, U, None)
         if new is not None:
             self.curve, self.delta, self.penalty = new, 0.0, 0.0
@@ -646,25 +663,13 @@ class Shooting:
         return step, "", ""
 
     def _downward(self, p: Point, model: Hessian) -> Proposal | None:
-        """A tangent motion along which the model bends downwards: where the backward sweep stops, the bad direction of that step's input, with
-        the feedback of the sweep after it."""
-        Q, S, R = model
-        K, _, P, _, status = _core.riccati(p.A, p.B, Q[:-1], R, Q[-1], len(R), S=S, cost_to_go=True)
-        k = status["failed_step"]
-        if k < 0:
+        """A tangent motion along which the model bends downwards."""
+        found = downward_motion(p.A, p.B, *model)
+        if found is None:
             return None
-        G = R[k] + p.B[k].T @ P[k + 1] @ p.B[k]
-        values, vectors = np.linalg.eigh((G + G.T) / 2)
-        if not values[0] < -1e-8 * np.abs(values).max():
-            return None  # flat within rounding
-        push = np.zeros(p.B.shape[::2])
-        push[k] = -vectors[:, 0]
-        dX, dU = _core.riccati_rollout(p.A, p.B, K, push, np.zeros(p.A.shape[1]))
-        size = float(np.abs(dX).max())
-        if not (np.isfinite(dX).all() and np.isfinite(dU).all() and size > 0):
-            return None
+        dX, dU, K = found
         gains = self.gains if self.gains is not None else np.zeros_like(K)
-        return Proposal("downward", 0.0, gains, dX / size, dU / size, np.zeros_like(dX), 0.0, -1.0)
+        return Proposal("downward", 0.0, gains, dX, dU, np.zeros_like(dX), 0.0, -1.0)
 
     def close(self) -> bool:
         """Make the curve a motion if it is none, or go back to the newest that was one; False if that is not possible."""
@@ -696,6 +701,17 @@ _UNSTEERED = (
     "no feedback stabilizes the motion: the Riccati sweep overflows or no regularization helps; shorten the horizon, weigh all inputs, or give "
     "another start"
 )
+
+
+def refused(why: str) -> None:
+    """Raise why a start is none: its "cost" is not finite, its "steps" have no solution."""
+    if why == "cost":
+        raise ValueError("the cost of the start is not finite")
+    if why:
+        raise ConvergenceError(
+            "the steps of the start cannot be taken",
+            hint="start from a simulated trajectory, or from rest with constant inputs",
+        )
 
 
 def _closed(X: Array) -> float:

@@ -19,6 +19,7 @@ from ..errors import DalembertError
 from ..integrate import OneStep, Trajectory
 from ..progress import progress as progress_bar
 from ..system import System, as_system
+from .compiled import CompiledShooting, searcher
 from .constraints import Bounds, MotionLimit, rows_of
 from .continuous import ContinuousSystem
 from .costs import BoundCost, Cost, finite_at, sum_costs
@@ -111,8 +112,8 @@ def optimize(
             rows = rows_of(over, bounds, limits)
 
             def one(X: Array, U: Array, **tell: Any) -> Optimization:
-                problem = Shooting(over, bound, rows_of(over, bounds, limits) if tell.pop("own", False) else rows, free)
-                return _search(problem, X, U, float(tolerance), int(max_iterations), **tell)
+                own = rows_of(over, bounds, limits) if tell.pop("own", False) else rows
+                return _search(searcher(over, bound, own, free), X, U, float(tolerance), int(max_iterations), **tell)
 
             result = one(X, U, history=history, checkpoint=checkpoint, callback=callback, show=show)
             return _restarted(over, result, X, U, one, restarts) if restarts else result
@@ -136,7 +137,7 @@ def optimize(
 
 
 def _search(
-    problem: Shooting,
+    problem: Shooting | CompiledShooting,
     X: Array,
     U: Array,
     tolerance: float,
@@ -151,35 +152,34 @@ def _search(
     rows = list(history)
     offset = rows.pop().index if rows else 0  # the last row of a checkpoint is the evaluation that starts over here
     problem.begin(X, U)
-    first = problem.curve.value
+    first = problem.value
     status, reason = "iterations", f"stopped after {max_iterations} iterations"
     index = offset
     try:
         for count in range(max_iterations + 1):
             index = offset + count
             begun = time.perf_counter()
-            before = problem.curve
+            cost, gap = problem.value, problem.gap
             step, ended, said = problem.iterate(tolerance, count < max_iterations)
-            gap = 0.0 if before.gaps is None else float(np.abs(before.gaps).max())
             row = Iteration(
-                index, step.method, before.value, step.slope, step.length, step.trials, step.failed,
+                index, step.method, cost, step.slope, step.length, step.trials, step.failed,
                 time.perf_counter() - begun, gap, problem.error,
             )  # fmt: skip
             rows.append(row)
-            curve = problem.curve
+            value = problem.value
             if checkpoint is not None:
                 # a step leads to a point that has not been looked at: its row is the place to resume
-                rest = [Iteration(index + 1, "", curve.value, math.nan, 0.0, 0, 0, 0.0)] if step.length > 0 else []
-                save_checkpoint(checkpoint, curve.X, curve.U, problem.gains, [*rows, *rest])
+                rest = [Iteration(index + 1, "", value, math.nan, 0.0, 0, 0, 0.0)] if step.length > 0 else []
+                save_checkpoint(checkpoint, problem.X, problem.U, problem.gains, [*rows, *rest])
             if show is not None:
                 show(row)
             if callback is not None:
-                callback(row, curve.X, curve.U)
+                callback(row, problem.X, problem.U)
             if ended:
                 status, reason = ended, said
                 break
-            if curve.value < -1e12 * (1.0 + abs(first)):
-                status, reason = "unbounded", f"the cost fell from {first:.6g} to {curve.value:.6g} and keeps falling"
+            if value < -1e12 * (1.0 + abs(first)):
+                status, reason = "unbounded", f"the cost fell from {first:.6g} to {value:.6g} and keeps falling"
                 break
     except KeyboardInterrupt:
         status, reason = "interrupted", f"stopped from the keyboard in iteration {index}"
@@ -188,9 +188,10 @@ def _search(
     closed = problem.close()
     if not closed:
         reason += "; its gaps could not be closed"
-    X, U = problem.curve.X, problem.curve.U
-    if problem.inside.rows and status in ("converged", "stalled", "iterations", "saddle"):
-        violation, name = problem.inside.violation(X, U)
+    X, U = problem.X, problem.U
+    multipliers = problem.multipliers()
+    if multipliers and status in ("converged", "stalled", "iterations", "saddle"):
+        violation, name = problem.violation()
         if violation > 1e-6 * max(1.0, abs(problem.error)) and status != "iterations":
             status = "infeasible"
             reason = f"'{name}' is violated by {violation:.2g}: the limits may contradict the dynamics or the start ({reason})"
@@ -198,9 +199,9 @@ def _search(
     if gains is None:
         gains = np.zeros((len(U), U.shape[1], problem.system.ndx))
     return Optimization(
-        problem.system, X, U, gains, problem.curve.value, problem.slope, status, reason, tuple(rows),
+        problem.system, X, U, gains, problem.value, problem.slope, status, reason, tuple(rows),
         Discrete(problem.system, problem.cost, gains="lq", free=problem.free),
-        problem.inside.by_name() if problem.inside.rows else None,
+        multipliers,
         costates=problem.costates, error=problem.error, gave_up=problem.gave_up,
     )  # fmt: skip
 
@@ -328,6 +329,8 @@ def _progress(wanted: bool) -> Iterator[Callable[[Iteration], None]]:
     with progress_bar("optimize", wanted=wanted) as tell:
 
         def show(row: Iteration) -> None:
+            if tell is None and not LOG.isEnabledFor(logging.INFO):
+                return
             text = f"iteration {row.index} ({row.method}): cost {row.cost:.8g}, |Dg| {abs(row.slope):.2e}"
             LOG.info(text)
             if tell is not None:
