@@ -42,6 +42,7 @@ class Compiled:
         n = self.n = self.out.name
         self.dtype = np.float32 if options.get("real") == "float" else np.float64
         self.real = ctypes.c_float if self.dtype is np.float32 else ctypes.c_double
+        self.n_state = self.model.nq + self.model.nd  # without rates of prescribed variables
         extra = [("lam", self.model.nc), ("rate", self.model.nkv)]
         if options.get("linearize", True):
             extra += [("a", 1), ("b", vi.nu)]
@@ -79,9 +80,20 @@ class Compiled:
 
     def step(self, w, dt: float | None = None) -> int:
         """One step with w = (inputs, prescribed values)."""
+        return self._moved("step", w, dt)
+
+    def _moved(self, name: str, w, dt: float | None) -> int:
         nu = self.model.nu
         parts = [part for part in (np.asarray(w)[:nu], np.asarray(w)[nu:]) if len(part)]
-        return self.call("step", *parts, last=(self.real(self.vi.dt if dt is None else dt),))
+        return self.call(name, *parts, last=(self.real(self.vi.dt if dt is None else dt),))
+
+    def filter_start(self, x, variances) -> None:
+        nq, nd = self.model.nq, self.model.nd
+        self.call("filter_start", x[:nq], x[nq : nq + nd], variances)
+
+    def predict(self, w, dt: float | None = None) -> int:
+        """The filter's prediction with w = (inputs, prescribed values)."""
+        return self._moved("predict", w, dt)
 
     @property
     def x(self) -> np.ndarray:
@@ -95,19 +107,31 @@ class Compiled:
         return status, self.field("a", n, n), self.field("b", n, self.vi.nu)
 
 
-def away(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, relative to the size of the larger entries and to one."""
-    return float(np.max(np.abs(a - b) / (1 + np.abs(b).max()), initial=0.0)) if np.size(a) else 0.0
+def reached(A: np.ndarray, x: np.ndarray) -> float:
+    """What rounding of the state x (nx,) is relative to after a step with the derivative A (ndx, ndx)."""
+    size = np.ones(len(A))  # coordinates of balls
+    if len(x) == len(A):
+        size = np.maximum(size, np.abs(x))
+    else:
+        size[len(A) // 2 :] = np.maximum(1.0, np.abs(x[-(len(A) // 2) :]))
+    return float((np.abs(A) @ size).max(initial=0.0))
 
 
-def some_state(vi: da.MidpointVI, seed: int) -> np.ndarray | None:
-    """A state that satisfies the constraints, with a moderate motion; None where none is found."""
+def some_inputs(vi: da.MidpointVI, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    m = vi.model
+    return np.concatenate([0.3 * rng.normal(size=m.nu), x[m.nqd : m.nq] + 0.003 * rng.normal(size=m.nq - m.nqd)])
+
+
+def some_state(vi: da.MidpointVI, seed: int, q0: np.ndarray | None = None) -> np.ndarray | None:
+    """A state that satisfies the constraints, with a moderate motion (near q0, if given); None where none is found."""
     from tests.random_models import random_point
 
     model = vi.model
     for trial in range(8):
         q, v, _ = random_point(model, seed + 1000 * trial)
         v = 0.3 * v
+        if q0 is not None:
+            q = q0
         try:
             if model.nc:
                 q = da.satisfy_constraints(model, q)

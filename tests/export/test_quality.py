@@ -10,6 +10,7 @@ import pytest
 
 import dalembert as da
 from dalembert.export import export_c
+from tests.balls import mechanism, start
 from tests.export import designs
 from tests.export.compiled import compiler
 from tests.random_models import random_model
@@ -52,17 +53,17 @@ def test_sanitizers_find_nothing(design, tmp_path):
     assert ": ok" in build_and_run(tmp_path, "gcc", *flags)
 
 
-def packaged() -> list[str]:
-    return [name for name in da.models.names() if da.models.load(name).configuration.flat]
-
-
-@pytest.mark.parametrize("name", packaged())
-def test_every_packaged_model_repeats_the_vectors(name, tmp_path):
-    model, places = da.models.load_with_configurations(name)
-    q = da.satisfy_constraints(model, places.get("q0", model.neutral()))
+def test_a_step_alone_repeats_the_vectors(tmp_path):
+    """Prescribed variables and a constraint, without a filter; a body with balls."""
+    model, places = da.models.load_with_configurations("crane")
     vi = da.MidpointVI(model, 0.01)
-    export_c(vi, tmp_path, start=vi.state(q), vectors=100)
-    assert ": ok" in build_and_run(tmp_path, "gcc", "-O1")
+    export_c(vi, tmp_path / "crane", start=vi.state(da.satisfy_constraints(model, places["q0"])), vectors=100)
+    assert ": ok" in build_and_run(tmp_path / "crane", "gcc", "-O1")
+    vi = da.MidpointVI(mechanism(0), 0.01)
+    export_c(vi, tmp_path / "balls", start=start(vi, 0), name="balls", linearize=False)
+    assert ": ok" in build_and_run(tmp_path / "balls", "clang", "-O1")
+    flags = ("-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
+    assert ": ok" in build_and_run(tmp_path / "balls", "gcc", *flags)
 
 
 def test_checker_finds_nothing(tmp_path):

@@ -27,6 +27,8 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
     own = ekf.system.one_step if isinstance(ekf.system, System) else ekf.system
     if not isinstance(own, MidpointVI) or own.model is not vi.model or own.scheme != vi.scheme:
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
+    if not vi.model.configuration.flat:
+        raise ExportError("filters of models with balls are not exported yet", culprit="ekf")
     sensor = ekf.measurement
     if sensor.matrix is None:
         names = ", ".join(sensor.names)
@@ -72,6 +74,8 @@ def gain_tables(
         return "", {}
     if law.K.shape[1:] != (vi.nu, vi.ndx):
         raise ExportError(f"the gains are of shape {law.K.shape[1:]}, not {(vi.nu, vi.ndx)}", culprit="gains")
+    if not vi.model.configuration.flat:
+        raise ExportError("regulators of models with balls are not exported yet", culprit="gains")
     gauged = is_gauged(law, vi)
     moving = law.steps > 1
     if moving and not np.allclose(np.diff(law.t), vi.dt, rtol=1e-6, atol=0):

@@ -103,9 +103,9 @@ def _table(kind: str, name: str, sizes: str, inside: list[str], note: str) -> st
 
 def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, Facts]:
     """The tables of a model as C text, and the facts that the templates ask for."""
-    if not model.configuration.flat:
-        name = model.configuration.places[0].name
-        raise ExportError(f"ball '{name}': ball joints are not exported yet; use spherical_euler", culprit=name)
+    for place in model.configuration.places:
+        if place.v.start >= model.nd:
+            raise ExportError(f"ball '{place.name}': prescribed balls are not exported", culprit=place.name)
     plain = compile_model(model)
     tree = Tree(model)
     table = Table(tree)
@@ -165,7 +165,16 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
         ]
     if pitch:
         parts.append(write.reals("joint_pitch", [j["pitch"] for j in joints], "metres per radian"))
-    hinges = [j["q"] for j in joints if j["kind"] >= 3 and j["v"] < model.nd]
+    if plain["balls"]:
+        parts += [
+            write.integers(
+                "joint_ball", [max(0, j["kind"] - 5) for j in joints], "1, 2, 3: the three joints of a ball"
+            ),
+            write.integers("ball_q", [q for q, _, _ in plain["balls"]]),
+            write.integers("ball_v", [v for _, v, _ in plain["balls"]]),
+            write.integers("number_q", [max(-1, q) for q in plain["v_q"]], "coordinate of a velocity, -1: of a ball"),
+        ]
+    hinges = [j["q"] for j in joints if 3 <= j["kind"] < 6 and j["v"] < model.nd]
     if hinges:
         parts.append(write.integers("hinge_q", hinges))
     spread = "second moment about the normal" if plane else "second moments\n   xx, yy, zz, xy, xz, yz"
@@ -217,6 +226,7 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
         "turned": len(turned),
         "pitch": pitch,
         "hinges": len(hinges),
+        "balls": len(plain["balls"]),
         "reference_slides": len(slides),
         "nj": len(joints),
         "nm": plain["nm"],
@@ -361,6 +371,8 @@ def _element_tables(
         "arguments": argument > 1 or "tape_potential" in words or "tape_constraint" in words,
         "argument_size": argument,
         "max_local": table.max_local,
+        "damping_torque": "-dt * damping[v + i] * m->v[v + i]" if damping else "0",
+        "atan2_used": bool(plain["balls"]) or "torsion" in words,
         "damping_force": "-damping[i] * m->v[i]" if damping else "0",
         "wrench_input": "m->u[element_input[e->input + column]]" if inputs else "0",
         "end": "m->end" if seen else "m->mid",

@@ -35,6 +35,17 @@ def start_state(vi: MidpointVI, start: object, gains: Feedback | None) -> Array:
     return np.concatenate([found.q, found.p, np.zeros(model.nkv)])
 
 
+def vector_inputs(vi: MidpointVI, x0: Array, steps: int, gains: Feedback | None = None) -> Array:
+    """Inputs and prescribed values (steps, nu + nk) of the vectors: small ones, or those of the reference of the gains."""
+    model = vi.model
+    k = np.arange(1, steps + 1)[:, None]
+    push = 0.1 * np.sin(0.3 * k + np.arange(model.nu))
+    if gains is not None:
+        push = np.repeat(gains.U[:1, : model.nu], steps, 0)
+    prescribed = x0[model.nqd : model.nq]
+    return np.hstack([push, prescribed + 0.002 * (1 - np.cos(0.2 * k + 0 * prescribed))])
+
+
 def vector_tables(
     vi: MidpointVI,
     x0: Array,
@@ -49,15 +60,13 @@ def vector_tables(
     """The tables of `vectors.h`, and what `main.c` asks for."""
     model = vi.model
     nu, nd, nq = model.nu, model.nd, model.nq
-    k = np.arange(1, steps + 1)[:, None]
-    push = 0.1 * np.sin(0.3 * k + np.arange(nu)) if gains is None else np.repeat(gains.U[:1, :nu], steps, 0)
-    lead = x0[nd:nq] + 0.002 * (1 - np.cos(0.2 * k + 0 * x0[nd:nq]))
-    W = np.hstack([push, lead])
-    X, grown = [x0], np.eye(vi.ndx)
+    W = vector_inputs(vi, x0, steps, gains)
+    X, grown, growth = [x0], np.eye(vi.ndx), 1.0  # growth: what the motion makes of rounding
     for w in W:
         x, A, B = vi.advance(X[-1], w)
         X.append(x)
         grown = A @ grown
+        growth = max(growth, float(np.abs(grown).max()))
     parts = _rows(write, "vector_q", x0[:nq]) + _rows(write, "vector_p", x0[nq : nq + nd])
     if nu:
         parts += _rows(write, "vector_u", W[:, :nu])
@@ -70,15 +79,14 @@ def vector_tables(
             parts += _rows(write, "vector_b", B.ravel())
     if ekf is not None or gains is not None:
         parts += _loop(vi, x0, W, ekf, gains, every, bounds, write)
-    growth = float(np.abs(grown).max())  # what a motion makes of rounding
+    bound = max(1e-11, 1e-14 * growth) if write.real == "double" else max(1e-4, 3e-6 * growth)
     words = [w for w, there in (("control", gains), ("predict, update" if ekf is not None else "step", True)) if there]
     rows = ", vector_u[k]" if nu else "", ", vector_rho[k]" if model.nk else ""
     own = (", w" if nu else "") + (f", w + {nu}" if model.nk and nu else ", w" if model.nk else "")
     return parts, {
         "vectors": steps,
-        "vector_bound": f"{max(1e-11, 1e-14 * growth):.3g}"
-        if write.real == "double"
-        else f"{max(1e-4, 3e-6 * growth):.3g}f",
+        "bound": float(f"{bound:.3g}"),
+        "vector_bound": f"{bound:.3g}{'f' if write.real == 'float' else ''}",
         "vector_u": rows[0],
         "vector_rho": rows[1],
         "vector_time": f", (({write.real})k) * @N@_DT" if gains is not None and gains.steps > 1 else "",

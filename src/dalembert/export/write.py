@@ -35,18 +35,26 @@ _PRECISION = {
     "float": {"suffix": "f", "tolerance": 1.5e-6, "h_tolerance": 1.5e-6, "slack": 50, "epsilon": 6e-8, "largest": 1e30},
 }
 _SMALL = {
-    "double": {"tiny": 1e-250, "least_pivot": 1e-13, "rank_tolerance": 1e-12, "settle_tolerance": 1e-12},
-    "float": {"tiny": 1e-30, "least_pivot": 1e-6, "rank_tolerance": 1e-5, "settle_tolerance": 1e-5},
+    "double": {
+        "tiny": 1e-250,
+        "small_turn": 1e-8,
+        "least_pivot": 1e-13,
+        "rank_tolerance": 1e-12,
+        "settle_tolerance": 1e-12,
+    },
+    "float": {"tiny": 1e-30, "small_turn": 1e-4, "least_pivot": 1e-6, "rank_tolerance": 1e-5, "settle_tolerance": 1e-5},
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exported(Brief):
-    """What was written: `name` of the C functions, `folder`, `files`."""
+    """What was written: `name` of the C functions, `folder`, `files`; `bound`: how far the code may be from the library along the motion of the
+    test vectors, relative to the largest number of a state (or to one), as the header says it and `main.c` asks for it."""
 
     name: str
     folder: Path
     files: tuple[Path, ...]
+    bound: float
 
 
 def export_c(
@@ -114,7 +122,7 @@ def export_c(
     for file, text in texts.items():
         with replacing(folder / file) as partial:
             partial.write_text(text, encoding="ascii")
-    return Exported(label, folder, tuple(folder / file for file in texts))
+    return Exported(label, folder, tuple(folder / file for file in texts), facts["bound"])
 
 
 def _integrator(system: OneStep) -> MidpointVI:
@@ -203,10 +211,17 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "and_linearization": " and its exact linearization" if linearize else "",
         "minus_constraint": " - Dh(q_k)' lambda" if nc else "",
         "constraint_equation": "   h(q_k+1) = 0," if nc else "",
+        "blocks": linearize or facts["balls"],
+        "keep_p": bool(parts) or facts["balls"],
+        "bends": model.nc and linearize,
+        "g": "g" if facts["balls"] else "f",
+        "plus_force": " + m->force[v + c]" if forced else "",
         "and_others": "with `all` also e11 and e22" if linearize else "of the dynamic variables",
-        "all_argument": ", int all" if linearize else "",
-        "all_zero": ", 0" if linearize else "",
-        "skip_prescribed": ("if (!all && vd >= ND) continue;" if linearize else "if (vd >= ND) continue;")
+        "all_argument": ", int all" if linearize or facts["balls"] else "",
+        "all_zero": ", 0" if linearize or facts["balls"] else "",
+        "skip_prescribed": (
+            "if (!all && vd >= ND) continue;" if linearize or facts["balls"] else "if (vd >= ND) continue;"
+        )
         if nk
         else "",
         "plus_push": " + dt * MINUS * m->force[i]" if forced else "",
@@ -219,7 +234,11 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "row_of_rho": "j >= NV + ND + NU ? m->c1[k * NV + j - NV - NU] : 0" if nk else "0",
         "stride_of_z": "j < NV + ND ? NX : NW" if nu + nk else "NX",
         "momentum_by_rho": "j >= NU ? m->e22[i * NV + ND + j - NU] : 0" if nk else "0",
-        "momentum_by_u": " + (j < NU ? PLUS * dt * m->fu[i * NU + j] : 0)" if nu else "",
+        "momentum_by_u": " + (j < NU ? PLUS * dt * m->@g@u[i * NU + j] : 0)".replace(
+            "@g@", "g" if facts["balls"] else "f"
+        )
+        if nu
+        else "",
     }
 
 

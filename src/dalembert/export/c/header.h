@@ -2,7 +2,8 @@
  *
  * "@model@": q_k, p_k -> q_k+1, p_k+1 of a variational integrator (order @order@, alpha = @alpha@, forcing "@forcing@").
  * All memory is in one struct of @struct_note@; nothing is allocated, nothing recurses, nothing is
- * shared: use one struct per mechanism and thread.
+ * shared: use one struct per mechanism and thread. Along the motion of the test vectors (@vectors@ steps) the state stays
+ * within @bound@ of that of dalembert, relative to its largest number or to one: what the motion makes of rounding.
  *
  *   @n@ m;
  *   @n@_start(&m, q, p);
@@ -27,6 +28,9 @@ enum {
   @N@_NK = @nk@, /* prescribed ones@rho_names@ */
   @N@_NU = @nu@, /* inputs@u_names@ */
   @N@_NC = @nc@, /* constraints */
+//@ if balls
+  @N@_NB = @balls@, /* balls, four coordinates each (a quaternion w, x, y, z) and three velocities along body axes */
+//@ end
   @N@_NJ = @nj@, /* joints */
   @N@_NM = @nm@, /* joints that carry mass */
   @N@_NN = @nn@, /* composite bodies */
@@ -51,6 +55,13 @@ typedef struct {
   @n@_real position[@dp@];
   @n@_real axis[@dp@];
 } @n@_pose;
+//@ if balls
+
+typedef struct { /* a ball during a step */
+  @n@_real phi[3], cosine, t, t_slope, c, c_slope;
+  @n@_real a[9], d[9], at[9], dt[9], x1[9], x2[9], y1[9], y2[9];
+} @n@_ball;
+//@ end
 
 typedef struct {
   /* the state: read it, or set it by @n@_start */
@@ -85,8 +96,14 @@ typedef struct {
   @n@_real q0[@N@_NQ], y[@N@_NQ], q_mid[@N@_NQ], v[@N@_NV], guess[@N@_ND], before[@N@_ND];
   int steps;
   @n@_real lq[@N@_NV], lv[@N@_NV], r[@N@_ND], dy[@N@_ND];
+//@ if balls
+  @n@_ball ball[@N@_NB];
+//@ end
+//@ if keep_p
+  @n@_real p_start[@N@_ND];
+//@ end
 //@ if parts
-  @n@_real q_start[@N@_NQ], p_start[@N@_ND];
+  @n@_real q_start[@N@_NQ];
 //@ if nk
   @n@_real q_end[@N@_NK];
 //@ end
@@ -111,12 +128,18 @@ typedef struct {
   @n@_real left1[@N@_NM][@dm@], left2[@N@_NM][@dm@];
   @n@_real momentum[@N@_NN][@dm@], inertia[@N@_NN][@di@], moment[@N@_NN][@dp@];
   @n@_real e12[@N@_NV * @N@_NV];
-//@ if linearize
+//@ if blocks
   @n@_real e11[@N@_NV * @N@_NV], e21[@N@_NV * @N@_NV], e22[@N@_NV * @N@_NV];
 //@ if any_force
   @n@_real fx[@N@_ND * @N@_NV], fy[@N@_ND * @N@_NV];
 //@ if nu
   @n@_real fu[@N@_ND * @N@_NU];
+//@ end
+//@ if balls
+  @n@_real gx[@N@_ND * @N@_NV], gy[@N@_ND * @N@_NV];
+//@ if nu
+  @n@_real gu[@N@_ND * @N@_NU];
+//@ end
 //@ end
 //@ end
 //@ end

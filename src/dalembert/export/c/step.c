@@ -22,6 +22,10 @@ enum {
   NV = @N@_NV, /* velocities */
   ND = @N@_ND, /* dynamic ones */
   NK = @N@_NK, /* prescribed ones */
+  NQD = NQ - NK, /* coordinates of the dynamic ones */
+//@ if balls
+  NB = @N@_NB, /* balls */
+//@ end
   NU = @N@_NU, /* inputs */
   NC = @N@_NC, /* constraints */
   NJ = @N@_NJ, /* joints */
@@ -36,6 +40,9 @@ enum {
 #define COS @cos@
 #define SQRT @sqrt@
 #define FABS @fabs@
+//@ if atan2_used
+#define ATAN2 @atan2@
+//@ end
 #define ALPHA R(@alpha@)
 #define MINUS R(@minus@)
 #define PLUS R(@plus@)
@@ -159,6 +166,201 @@ static real fall_between(const real *twist, const real *f) { return GRAVITY * (t
 
 static real larger(real a, real b) { return b <= a ? a : b; } /* NaN stays */
 
+//@ if balls
+/* ---- balls [13]: unit quaternions (w, x, y, z); 3x3 matrices are stored by rows ----------------------------------- */
+
+static void times(const real *a, const real *b, real *out) {
+  int i, k;
+  for (i = 0; i < 3; ++i)
+    for (k = 0; k < 3; ++k) out[3 * i + k] = a[3 * i] * b[k] + a[3 * i + 1] * b[3 + k] + a[3 * i + 2] * b[6 + k];
+}
+
+static void transposed(const real *a, real *out) {
+  int i;
+  for (i = 0; i < 9; ++i) out[i] = a[3 * (i % 3) + i / 3];
+}
+
+static void apply(const real *a, const real *v, real *out) {
+  int i;
+  for (i = 0; i < 3; ++i) out[i] = dot(a + 3 * i, v);
+}
+
+static void apply_transposed(const real *a, const real *v, real *out) {
+  int i;
+  for (i = 0; i < 3; ++i) out[i] = a[i] * v[0] + a[3 + i] * v[1] + a[6 + i] * v[2];
+}
+
+/* out += factor [v]x */
+static void add_skew(const real *v, real factor, real *out) {
+  out[1] -= factor * v[2];
+  out[2] += factor * v[1];
+  out[3] += factor * v[2];
+  out[5] -= factor * v[0];
+  out[6] -= factor * v[1];
+  out[7] += factor * v[0];
+}
+
+static void quaternion_product(const real *a, const real *b, real *out) {
+  int i;
+  out[0] = a[0] * b[0] - dot(a + 1, b + 1);
+  cross3(a + 1, b + 1, out + 1);
+  for (i = 1; i < 4; ++i) out[i] += a[0] * b[i] + a[i] * b[0];
+}
+
+static void normalize(real *q) {
+  const real over = R(1.0) / SQRT(q[0] * q[0] + dot(q + 1, q + 1));
+  int i;
+  for (i = 0; i < 4; ++i) q[i] *= over;
+}
+
+/* out = q exp(share phi), phi along body axes */
+static void turn_by(const real *q, const real *phi, real share, real *out) {
+  const real s = share * share * dot(phi, phi), half = R(0.5) * SQRT(s);
+  const real f = share * (s < R(@small_turn@) ? R(0.5) - s * R(1.0 / 48) : SIN(half) / (R(2.0) * half));
+  real by[4], product[4];
+  int i;
+  by[0] = COS(half);
+  for (i = 0; i < 3; ++i) by[1 + i] = f * phi[i];
+  quaternion_product(q, by, product);
+  normalize(product);
+  for (i = 0; i < 4; ++i) out[i] = product[i];
+}
+
+/* by = q0^-1 q1 the shorter way, phi its logarithm */
+static void turn_between(const real *q0, const real *q1, real *by, real *phi) {
+  real back[4], n2, f;
+  int i;
+  back[0] = q0[0];
+  for (i = 1; i < 4; ++i) back[i] = -q0[i];
+  quaternion_product(back, q1, by);
+  if (by[0] < 0)
+    for (i = 0; i < 4; ++i) by[i] = -by[i];
+  n2 = dot(by + 1, by + 1);
+  f = n2 < R(@small_turn@) ? (R(2.0) - n2 * R(2.0 / 3) / (by[0] * by[0])) / by[0]
+                     : R(2.0) * ATAN2(SQRT(n2), by[0]) / SQRT(n2);
+  for (i = 0; i < 3; ++i) phi[i] = f * by[1 + i];
+}
+
+/* value of a power series, and its derivative */
+static real series(const real *k, int n, real x, real *slope) {
+  real value = k[n - 1];
+  int i;
+  *slope = 0;
+  for (i = n - 2; i >= 0; --i) {
+    *slope = *slope * x + value;
+    value = value * x + k[i];
+  }
+  return value;
+}
+
+/* t = tan(|phi|/4)/|phi|, c = (1 - h cot h)/|phi|^2 with h = |phi|/2, and their derivatives by |phi|^2 (13.1) */
+static void turn_factors(@n@_ball *b, real cosine, real sine) {
+  static const real cot[11] = {
+      R(1.0 / 12),           R(1.0 / 720),           R(1.0 / 30240),          R(1.0 / 1209600),
+      R(1.0 / 47900160),     R(5.28419013868749e-10), R(1.0 / 74724249600.0), R(3.38968029632258e-13),
+      R(8.58606205627784e-15), R(2.17486869855806e-16), R(5.50900282836023e-18)};
+  static const real tangent[12] = {
+      R(1.0),                R(1.0 / 3),               R(2.0 / 15),
+      R(17.0 / 315),         R(62.0 / 2835),           R(1382.0 / 155925),
+      R(21844.0 / 6081075),  R(929569.0 / 638512875),  R(6404582.0 / 10854718875.0),
+      R(443861162.0 / 1856156927625.0), R(9.6915379569294503e-05), R(3.9278323883316834e-05)};
+  const real s = dot(b->phi, b->phi);
+  if (s < R(1.0)) {
+    b->t = R(0.25) * series(tangent, 12, s / R(16.0), &b->t_slope);
+    b->t_slope /= R(64.0);
+    b->c = series(cot, 11, s, &b->c_slope);
+  } else {
+    const real h = R(0.5) * SQRT(s), cotangent = cosine / sine, quarter = sine / (R(1.0) + cosine);
+    b->t = quarter / (R(2.0) * h);
+    b->c = (R(1.0) - h * cotangent) / s;
+    b->t_slope = ((R(1.0) + quarter * quarter) * R(0.25) - b->t) / (R(2.0) * s);
+    b->c_slope = ((h * (R(1.0) + cotangent * cotangent) - cotangent) / (R(8.0) * h) - b->c) / s;
+  }
+}
+
+/* a ball from x to y: its middle into q, its velocity into v, and the derivatives A, D of both by the ends (13.1) */
+static void ball_midpoint(@n@_ball *b, const real *x, const real *y, real dt, real *q, real *v) {
+  const real sign = x[0] * y[0] + dot(x + 1, y + 1) < 0 ? R(-1.0) : R(1.0);
+  real by[4], square[9], skew[9] = {0};
+  int i;
+  turn_between(x, y, by, b->phi);
+  for (i = 0; i < 4; ++i) q[i] = x[i] + sign * y[i];
+  normalize(q);
+  for (i = 0; i < 3; ++i) v[i] = b->phi[i] / dt;
+  b->cosine = by[0];
+  turn_factors(b, by[0], SQRT(dot(by + 1, by + 1)));
+  add_skew(b->phi, R(1.0), skew);
+  times(skew, skew, square);
+  for (i = 0; i < 9; ++i) {
+    const real one = i % 4 == 0 ? R(1.0) : 0;
+    b->a[i] = R(0.5) * (one + b->t * skew[i]);
+    b->d[i] = one + R(0.5) * skew[i] + b->c * square[i];
+  }
+}
+
+/* dt (L_psi + F) of a ball, along body axes, from alpha = dt (L_f + F) and beta = L_f' of its three hinges */
+static void ball_push(const @n@_ball *b, const real *alpha, const real *beta, real *out) {
+  out[0] = alpha[0];
+  out[1] = alpha[1] - b->phi[0] * beta[2];
+  out[2] = alpha[2] - (b->phi[1] * beta[0] - b->phi[0] * beta[1]);
+}
+
+/* exp(-phi) v: components along axes that have turned by phi, by two half turns with h = t phi, |h| = tan(|phi|/4) */
+static void turned_back(const @n@_ball *b, const real *v, real *out) {
+  real h[3], s;
+  int i, half;
+  for (i = 0; i < 3; ++i) {
+    h[i] = b->t * b->phi[i];
+    out[i] = v[i];
+  }
+  s = R(2.0) / (R(1.0) + dot(h, h));
+  for (half = 0; half < 2; ++half) {
+    real once[3], twice[3];
+    cross3(h, out, once);
+    cross3(h, once, twice);
+    for (i = 0; i < 3; ++i) out[i] -= s * (once[i] - twice[i]);
+  }
+}
+
+//@ end
+/* ---- configurations ---------------------------------------------------------------------------------------------- */
+
+/* q moved by share dv, the dynamic ones; out may be q */
+static void move(const real *q, const real *dv, real share, real *out) {
+  int i;
+//@ if balls
+  for (i = 0; i < ND; ++i)
+    if (number_q[i] >= 0) out[number_q[i]] = q[number_q[i]] + share * dv[i];
+  for (i = 0; i < NB; ++i) turn_by(q + ball_q[i], dv + ball_v[i], share, out + ball_q[i]);
+//@ else
+  for (i = 0; i < ND; ++i) out[i] = q[i] + share * dv[i];
+//@ end
+}
+
+/* dv by which q0 must be moved to become q1, the dynamic ones */
+static void way(const real *q0, const real *q1, real *dv) {
+  int i;
+//@ if balls
+  for (i = 0; i < ND; ++i)
+    if (number_q[i] >= 0) dv[i] = q1[number_q[i]] - q0[number_q[i]];
+  for (i = 0; i < NB; ++i) {
+    real by[4];
+    turn_between(q0 + ball_q[i], q1 + ball_q[i], by, dv + ball_v[i]);
+  }
+//@ else
+  for (i = 0; i < ND; ++i) dv[i] = q1[i] - q0[i];
+//@ end
+}
+
+/* what rounding of the coordinate of component i is relative to */
+static real reach(const real *q, int i) {
+//@ if balls
+  return number_q[i] < 0 ? R(1.0) : FABS(q[number_q[i]]);
+//@ else
+  return FABS(q[i]);
+//@ end
+}
+
 /* ---- kinematics [2] ---------------------------------------------------------------------------------------------- */
 
 /* the world about the reference point, which follows the base at q_k and is constant during a step [15.1] */
@@ -230,7 +432,24 @@ static void place_joint(int j, const real *q, pose *poses) {
   {
     for (i = 0; i < 9; ++i) here->rotation[i] = up->rotation[i];
   }
+//@ if balls
+  if (joint_ball[j] == 1) { /* the first of the three joints of a ball: it turns, they have the axes that it leaves */
+    const real *b = q + joint_q[j];
+    real by[9], turned[9];
+    for (i = 0; i < 3; ++i) { /* column i */
+      const int u = (i + 1) % 3, v = (i + 2) % 3;
+      by[4 * i] = R(1.0) - R(2.0) * (b[1 + u] * b[1 + u] + b[1 + v] * b[1 + v]);
+      by[3 * i + u] = R(2.0) * (b[1 + i] * b[1 + u] + b[0] * b[1 + v]);
+      by[3 * i + v] = R(2.0) * (b[1 + i] * b[1 + v] - b[0] * b[1 + u]);
+    }
+    for (i = 0; i < 3; ++i) rotate(here->rotation, &by[3 * i], &turned[3 * i]);
+    for (i = 0; i < 9; ++i) here->rotation[i] = turned[i];
+  }
+//@ end
   for (i = 0; i < 3; ++i) here->axis[i] = here->rotation[3 * k + i];
+//@ if balls
+  if (joint_ball[j]) return;
+//@ end
   if (joint_turns[j]) {
     real *first = &here->rotation[3 * ((k + 1) % 3)], *second = &here->rotation[3 * ((k + 2) % 3)];
     const real sine = SIN(x), cosine = COS(x);
@@ -394,7 +613,7 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
   composites(m);
   for (i = 0; i < NV * NV; ++i) {
     m->e12[i] = 0;
-//@ if linearize
+//@ if blocks
     if (all) m->e11[i] = m->e22[i] = 0;
 //@ end
   }
@@ -419,7 +638,7 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
       const real fall = fall_between(m->twist[a], f);
       m->e12[va * NV + vd] = motion_dot(m->left1[a], right2) - a1 * a2 * fall;
       if (a != d) m->e12[vd * NV + va] = motion_dot(m->left2[a], right1) - a1 * a2 * fall;
-//@ if linearize
+//@ if blocks
       if (all) {
         m->e11[va * NV + vd] = motion_dot(m->left1[a], right1) - a1 * a1 * fall;
         m->e11[vd * NV + va] = m->e11[va * NV + vd];
@@ -582,7 +801,7 @@ static void torsion_spring(mech *m, const element *e, const pose *poses, int sec
   }
   seen(pair[0], pair[1], z);
   size = R(1.0) / (z[0] * z[0] + z[1] * z[1]);
-  phi = @atan2@(x[7] * z[1] - x[8] * z[0], x[7] * z[0] + x[8] * z[1]);
+  phi = ATAN2(x[7] * z[1] - x[8] * z[0], x[7] * z[0] + x[8] * z[1]);
   m->out[0] = R(0.5) * x[6] * phi * phi;
   for (i = 0; i < e->n; ++i) {
     const int j = local_joint[e->local + i];
@@ -981,10 +1200,21 @@ static real constraint_rows(mech *m, const real *q, real *jacobian) {
 static real residual(mech *m, real dt) {
   real scale = R(@tiny@), error = 0;
   int i;
+//@ if balls
+  for (i = 0; i < NV; ++i) {
+    const int k = number_q[i];
+    if (k < 0) continue;
+    m->q_mid[k] = m->q0[k] + ALPHA * (m->y[k] - m->q0[k]);
+    m->v[i] = (m->y[k] - m->q0[k]) / dt;
+  }
+  for (i = 0; i < NB; ++i)
+    ball_midpoint(&m->ball[i], m->q0 + ball_q[i], m->y + ball_q[i], dt, m->q_mid + ball_q[i], m->v + ball_v[i]);
+//@ else
   for (i = 0; i < NQ; ++i) {
     m->q_mid[i] = m->q0[i] + ALPHA * (m->y[i] - m->q0[i]);
     m->v[i] = (m->y[i] - m->q0[i]) / dt;
   }
+//@ end
   for (i = 0; i < NJ; ++i) place_joint(i, m->q_mid, m->mid);
   gradient(m);
 //@ if potentials
@@ -1015,6 +1245,19 @@ static real residual(mech *m, real dt) {
     m->r[i] = m->p[i] + pull - m->lv[i];
     scale = larger(scale, FABS(m->p[i]) + FABS(m->lv[i]) + FABS(pull));
   }
+//@ if balls
+  for (i = 0; i < NB; ++i) { /* p + A dt (L_psi + F) - D L_f' (13.2) */
+    const @n@_ball *b = &m->ball[i];
+    const int v = ball_v[i];
+    real alpha[3], push[3], change[3], momentum[3];
+    int c;
+    for (c = 0; c < 3; ++c) alpha[c] = dt * (m->lq[v + c]@plus_force@);
+    ball_push(b, alpha, m->lv + v, push);
+    apply(b->a, push, change);
+    apply(b->d, m->lv + v, momentum);
+    for (c = 0; c < 3; ++c) m->r[v + c] = m->p[v + c] + change[c] - momentum[c];
+  }
+//@ end
 //@ if nc
   {
     int c;
@@ -1036,7 +1279,7 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
   const real share = dt * MINUS, a2 = dt * ALPHA;
   int i;
   (void)a2;
-//@ if linearize
+//@ if blocks
   const real a1 = dt * (R(1.0) - ALPHA);
   (void)a1;
   if (all) {
@@ -1048,7 +1291,10 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
 //@ end
 //@ if damping
   for (i = 0; i < ND; ++i) {
-//@ if linearize
+//@ if balls
+    if (number_q[i] < 0) continue; /* see ball_forces */
+//@ end
+//@ if blocks
     if (all) {
       m->fx[i * NV + i] = damping[i];
       m->fy[i * NV + i] = -damping[i];
@@ -1058,7 +1304,7 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
   }
 //@ end
 //@ if pushes
-//@ if linearize
+//@ if blocks
   if (all)
     for (i = 0; i < @pushes@; ++i) m->fu[push_v[i] * NU + push_u[i]] += push_gear[i];
 //@ end
@@ -1075,7 +1321,7 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
       for (k = 0; k < e->n; ++k) {
         const int column = local_v[e->local + k];
         const real by_q = fq[r * e->n + k], by_v = fv[r * e->n + k];
-//@ if linearize
+//@ if blocks
         if (all) {
           m->fx[row * NV + column] += a1 * by_q - by_v;
           m->fy[row * NV + column] += a2 * by_q + by_v;
@@ -1083,7 +1329,7 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
 //@ end
           m->e12[row * NV + column] += share * (a2 * by_q + by_v);
       }
-//@ if linearize
+//@ if blocks
 //@ if element_inputs
       if (all)
         for (k = 0; k < e->inputs; ++k)
@@ -1093,9 +1339,8 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
     }
   }
 //@ end
-//@ if linearize
+  (void)m;
   (void)share;
-//@ end
   (void)i;
 }
 //@ end
@@ -1113,7 +1358,7 @@ static void potential_hessians(mech *m, real dt@all_argument@) {
         const int at = local_v[e->local + r] * NV + local_v[e->local + k];
         const real x = m->out[1 + e->n + r * e->n + k];
         m->e12[at] -= a1 * a2 * x;
-//@ if linearize
+//@ if blocks
         if (all) {
           m->e11[at] -= a1 * a1 * x;
           m->e22[at] -= a2 * a2 * x;
@@ -1124,6 +1369,295 @@ static void potential_hessians(mech *m, real dt@all_argument@) {
 }
 //@ end
 
+//@ if balls
+/* ---- balls: second derivatives by their ends (13.3) --------------------------------------------------------------- */
+
+/* out += factor d(A v)/dphi, which is the same at -phi */
+static void add_slope_of_a(const @n@_ball *b, const real *v, real factor, real *out) {
+  real across[3];
+  int i;
+  cross3(b->phi, v, across);
+  for (i = 0; i < 9; ++i) out[i] += factor * b->t_slope * across[i / 3] * b->phi[i % 3];
+  add_skew(v, R(-0.5) * factor * b->t, out);
+}
+
+/* out += factor d(D v)/dphi at sign phi */
+static void add_slope_of_d(const @n@_ball *b, const real *v, real sign, real factor, real *out) {
+  const real *p = b->phi, along = dot(p, v);
+  real once[3], twice[3];
+  int i;
+  cross3(p, v, once);
+  cross3(p, once, twice);
+  for (i = 0; i < 9; ++i) {
+    const int r = i / 3, k = i % 3;
+    const real bent = (r == k ? along : 0) + p[r] * v[k] - R(2.0) * v[r] * p[k];
+    out[i] += factor * sign * (b->c * bent + R(2.0) * b->c_slope * twice[r] * p[k]);
+  }
+  add_skew(v, R(-0.5) * factor, out);
+}
+
+/* out += factor a b c */
+static void add_product(real factor, const real *a, const real *b, const real *c, real *out) {
+  real ab[9], abc[9];
+  int i;
+  times(a, b, ab);
+  times(ab, c, abc);
+  for (i = 0; i < 9; ++i) out[i] += factor * abc[i];
+}
+
+static const real unit[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+
+/* A', D', and the slots of the three hinges by x (x1, x2) and by y (y1, y2) */
+static void ball_slots(@n@_ball *b) {
+  const real *p = b->phi;
+  real drag[9] = {0}, x[9], y[9];
+  int i;
+  drag[2] = p[1]; /* Gamma: what a turn of the chart does to f' */
+  drag[5] = -p[0];
+  drag[7] = p[0];
+  transposed(b->a, b->at);
+  transposed(b->d, b->dt);
+  times(drag, b->at, x);
+  times(drag, b->a, y);
+  for (i = 0; i < 9; ++i) {
+    const real h = R(0.5) * (b->dt[i] + x[i]), k = R(0.5) * (b->d[i] - y[i]);
+    b->x1[i] = b->at[i] + h;
+    b->x2[i] = b->at[i] - h;
+    b->y1[i] = b->a[i] - k;
+    b->y2[i] = b->a[i] + k;
+  }
+}
+
+/* own blocks K11, K12, K22 of (13.3) times dt */
+static void ball_second(const @n@_ball *b, const real *alpha, const real *beta, real dt, real *k11, real *k12, real *k22) {
+  const real *p = b->phi, *a = b->a, *at = b->at, *d = b->d, *d_t = b->dt;
+  real n[9] = {0}, drift[9] = {0}, back[9], s[9] = {0}, r[9] = {0}, push[3], u[3], v[3];
+  int i;
+  n[1] = beta[0] * p[1] - beta[1] * p[0] - alpha[2];
+  n[2] = alpha[1] - beta[2] * p[0];
+  n[4] = beta[0] * p[0];
+  n[5] = beta[2] * p[1] - alpha[0];
+  n[7] = beta[2] * p[1];
+  n[8] = -(beta[0] * p[0] + beta[1] * p[1]);
+  drift[3] = -beta[2];
+  drift[6] = beta[1];
+  drift[7] = -beta[0];
+  transposed(drift, back);
+  ball_push(b, alpha, beta, push);
+  add_slope_of_a(b, push, R(1.0), s);
+  add_slope_of_d(b, beta, R(1.0), R(-1.0), s);
+  add_slope_of_a(b, push, R(1.0), r);
+  add_slope_of_d(b, beta, R(-1.0), R(1.0), r);
+  for (i = 0; i < 9; ++i) k11[i] = k12[i] = k22[i] = 0;
+  /* K12 = A (N A + M D) - D M'A + S D */
+  add_product(dt, a, n, a, k12);
+  add_product(dt, a, drift, d, k12);
+  add_product(-dt, d, back, a, k12);
+  add_product(dt, s, unit, d, k12);
+  /* K11 = A (N A' - M D') - D M'A' - S D' - 1/2 [A push - D beta]x */
+  add_product(dt, a, n, at, k11);
+  add_product(-dt, a, drift, d_t, k11);
+  add_product(-dt, d, back, at, k11);
+  add_product(-dt, s, unit, d_t, k11);
+  apply(a, push, u);
+  apply(d, beta, v);
+  for (i = 0; i < 3; ++i) u[i] -= v[i];
+  add_skew(u, R(-0.5) * dt, k11);
+  /* K22 = A'(N A + M D) + D'M'A - R D - 1/2 [A' push + D' beta]x */
+  add_product(dt, at, n, a, k22);
+  add_product(dt, at, drift, d, k22);
+  add_product(dt, d_t, back, a, k22);
+  add_product(-dt, r, unit, d, k22);
+  apply(at, push, u);
+  apply(d_t, beta, v);
+  for (i = 0; i < 3; ++i) u[i] += v[i];
+  add_skew(u, R(-0.5) * dt, k22);
+}
+
+/* columns v .. v + 2 of two matrices (rows of length NV) by the slots become those by x and y */
+static void columns_by_ends(const @n@_ball *b, int v, int rows, real *one, real *two) {
+  int i, e;
+  for (i = 0; i < rows; ++i) {
+    real *f = one + i * NV + v, *g = two + i * NV + v, x[3], y[3], more[3];
+    apply_transposed(b->x1, f, x);
+    apply_transposed(b->x2, g, more);
+    for (e = 0; e < 3; ++e) x[e] += more[e];
+    apply_transposed(b->y1, f, y);
+    apply_transposed(b->y2, g, more);
+    for (e = 0; e < 3; ++e) {
+      f[e] = x[e];
+      g[e] = y[e] + more[e];
+    }
+  }
+}
+
+/* and rows v .. v + 2 */
+static void rows_by_ends(const @n@_ball *b, int v, real *one, real *two) {
+  int k, e;
+  for (k = 0; k < NV; ++k) {
+    real f[3], g[3], x[3], y[3], more[3];
+    for (e = 0; e < 3; ++e) {
+      f[e] = one[(v + e) * NV + k];
+      g[e] = two[(v + e) * NV + k];
+    }
+    apply_transposed(b->x1, f, x);
+    apply_transposed(b->x2, g, more);
+    for (e = 0; e < 3; ++e) one[(v + e) * NV + k] = x[e] + more[e];
+    apply_transposed(b->y1, f, y);
+    apply_transposed(b->y2, g, more);
+    for (e = 0; e < 3; ++e) two[(v + e) * NV + k] = y[e] + more[e];
+  }
+}
+
+/* dt times the torques along body axes on the ball whose velocities begin at v: damping and inputs */
+static void body_torque(const mech *m, int v, real dt, real *out) {
+  int i;
+  (void)m;
+  (void)v;
+  (void)dt;
+  for (i = 0; i < 3; ++i) out[i] = @damping_torque@;
+//@ if pushes
+  for (i = 0; i < @pushes@; ++i)
+    if (push_v[i] >= v && push_v[i] < v + 3) out[push_v[i] - v] += dt * push_gear[i] * m->u[push_u[i]];
+//@ end
+}
+
+/* E11, E12, E21, E22 by the ends of the balls; of the forces only how the chart bends under them */
+static void ball_blocks(mech *m, real dt) {
+  int i, c, k;
+  for (i = 0; i < NB; ++i) {
+    @n@_ball *b = &m->ball[i];
+    const int v = ball_v[i];
+    real alpha[3], torque[3], k11[9], k12[9], k22[9];
+    ball_slots(b);
+    columns_by_ends(b, v, NV, m->e11, m->e12);
+    columns_by_ends(b, v, NV, m->e21, m->e22);
+    rows_by_ends(b, v, m->e11, m->e21);
+    rows_by_ends(b, v, m->e12, m->e22);
+    body_torque(m, v, dt, torque);
+    for (c = 0; c < 3; ++c) alpha[c] = dt * (m->lq[v + c]@plus_force@) - torque[c];
+    ball_second(b, alpha, m->lv + v, dt, k11, k12, k22);
+    for (c = 0; c < 3; ++c)
+      for (k = 0; k < 3; ++k) {
+        const int at = (v + c) * NV + v + k;
+        m->e11[at] += k11[3 * c + k];
+        m->e12[at] += k12[3 * c + k];
+        m->e21[at] += k12[3 * k + c];
+        m->e22[at] += k22[3 * c + k];
+      }
+  }
+}
+
+//@ if any_force
+/* rows v .. v + 2 of a matrix with `columns` columns, times 2 a */
+static void turn_rows(const real *a, real *matrix, int v, int columns) {
+  int k, c;
+  for (k = 0; k < columns; ++k) {
+    real x[3], y[3];
+    for (c = 0; c < 3; ++c) x[c] = matrix[(v + c) * columns + k];
+    apply(a, x, y);
+    for (c = 0; c < 3; ++c) matrix[(v + c) * columns + k] = R(2.0) * y[c];
+  }
+}
+
+/* forces by the ends of balls: F- (fx, fy, fu) and F+ (gx, gy, gu) apart, A Q and A'Q in the place of Q/2 */
+static void ball_forces(mech *m, real dt) {
+  int i, c, k;
+  for (i = 0; i < NB; ++i) columns_by_ends(&m->ball[i], ball_v[i], ND, m->fx, m->fy);
+  for (i = 0; i < ND * NV; ++i) {
+    m->gx[i] = m->fx[i];
+    m->gy[i] = m->fy[i];
+  }
+//@ if nu
+  for (i = 0; i < ND * NU; ++i) m->gu[i] = m->fu[i];
+//@ end
+  for (i = 0; i < NB; ++i) {
+    const @n@_ball *b = &m->ball[i];
+    const int v = ball_v[i];
+    real torque[3], turned[3], fx[9] = {0}, fy[9] = {0}, gx[9] = {0}, gy[9] = {0}, s[9] = {0};
+    turn_rows(b->a, m->fx, v, NV);
+    turn_rows(b->a, m->fy, v, NV);
+    turn_rows(b->at, m->gx, v, NV);
+    turn_rows(b->at, m->gy, v, NV);
+//@ if nu
+    turn_rows(b->a, m->fu, v, NU);
+    turn_rows(b->at, m->gu, v, NU);
+//@ end
+    /* torques along body axes: A changes with phi, and the axes turn */
+    body_torque(m, v, dt, torque);
+    add_slope_of_a(b, torque, R(2.0), s);
+    add_product(R(-1.0), s, unit, b->dt, fx);
+    add_product(R(1.0), s, unit, b->d, fy);
+    add_product(R(1.0), s, unit, b->dt, gx);
+    add_product(R(-1.0), s, unit, b->d, gy);
+    apply(b->a, torque, turned);
+    add_skew(turned, R(-1.0), fx);
+    apply(b->at, torque, turned);
+    add_skew(turned, R(-1.0), gy);
+//@ if damping
+    {
+      real by_v[9] = {0};
+      for (c = 0; c < 3; ++c) by_v[4 * c] = R(2.0) * damping[v + c];
+      add_product(R(1.0), b->a, by_v, b->dt, fx);
+      add_product(R(-1.0), b->a, by_v, b->d, fy);
+      add_product(R(1.0), b->at, by_v, b->dt, gx);
+      add_product(R(-1.0), b->at, by_v, b->d, gy);
+    }
+//@ end
+    for (c = 0; c < 3; ++c)
+      for (k = 0; k < 3; ++k) {
+        const int at = (v + c) * NV + v + k;
+        m->fx[at] += fx[3 * c + k];
+        m->fy[at] += fy[3 * c + k];
+        m->gx[at] += gx[3 * c + k];
+        m->gy[at] += gy[3 * c + k];
+      }
+  }
+}
+//@ end
+
+//@ if bends
+/* matrix (NV x NV) += factor gradient.d2f: how the charts of the balls bend under the gradient of a constraint */
+static void add_bend(const real *slope, real factor, real *matrix) {
+  int i, c;
+  for (i = 0; i < NB; ++i)
+    for (c = 0; c < 3; ++c) { /* f = x - (x2 x3, -x1 x3, x1 x2)/2 + ... */
+      const int v = ball_v[i], a = v + (c + 1) % 3, b = v + (c + 2) % 3;
+      const real x = (c == 1 ? R(0.5) : R(-0.5)) * factor * slope[v + c];
+      matrix[a * NV + b] += x;
+      matrix[b * NV + a] += x;
+    }
+}
+
+//@ end
+//@ end
+//@ if blocks
+/* E11, E12, E21, E22: dt times the derivatives of D1 Ld + F- and of D2 Ld + F+ by q_k and q_k+1 */
+static void all_blocks(mech *m, real dt) {
+  int i;
+  second_derivatives(m, dt, 1);
+//@ if potentials
+  potential_hessians(m, dt, 1);
+//@ end
+  for (i = 0; i < NV * NV; ++i) m->e21[i] = m->e12[(i % NV) * NV + i / NV];
+//@ if balls
+  ball_blocks(m, dt);
+//@ end
+//@ if any_force
+  force_jacobians(m, dt, 1);
+//@ if balls
+  ball_forces(m, dt);
+//@ end
+  for (i = 0; i < ND * NV; ++i) {
+    m->e11[i] += dt * MINUS * m->fx[i];
+    m->e12[i] += dt * MINUS * m->fy[i];
+    m->e21[i] += dt * PLUS * m->@g@x[i];
+    m->e22[i] += dt * PLUS * m->@g@y[i];
+  }
+//@ end
+}
+
+//@ end
 /* LU factors of the dynamic part of e12 in its place, from the leaves of the tree to its root: no fill-in (9.2).
  * Returns 0 if a pivot is not usable. */
 static int factor(real *a) {
@@ -1234,6 +1768,9 @@ static void schur_solve(mech *m, real *b) {
 static int newton_matrix(mech *m, real dt) {
   int i;
   real top = 0;
+//@ if balls
+  all_blocks(m, dt);
+//@ else
   second_derivatives(m, dt@all_zero@);
 //@ if potentials
   potential_hessians(m, dt@all_zero@);
@@ -1241,8 +1778,9 @@ static int newton_matrix(mech *m, real dt) {
 //@ if any_force
   force_jacobians(m, dt@all_zero@);
 //@ end
+//@ end
   /* below N/dt times the rounding of q the residual cannot fall [15.3] */
-  for (i = 0; i < ND; ++i) top = larger(top, FABS(m->e12[i * NV + i]) * (FABS(m->q0[i]) + FABS(m->y[i])));
+  for (i = 0; i < ND; ++i) top = larger(top, FABS(m->e12[i * NV + i]) * (reach(m->q0, i) + reach(m->y, i)));
   m->floor = top * EPSILON / FABS(dt);
   if (!factor(m->e12)) return 0;
 //@ if nc
@@ -1279,10 +1817,10 @@ static real newton_step(mech *m, real dt) {
   }
 //@ end
   for (i = 0; i < ND; ++i) {
-    const real dy = -dt * m->dy[i];
-    moved = larger(moved, FABS(dy) / (R(1e-3) + FABS(m->y[i]) + FABS(m->q0[i])));
-    m->y[i] += dy;
+    m->dy[i] *= -dt;
+    moved = larger(moved, FABS(m->dy[i]) / (R(1e-3) + reach(m->y, i) + reach(m->q0, i)));
   }
+  move(m->y, m->dy, R(1.0), m->y);
   return moved;
 }
 
@@ -1331,17 +1869,42 @@ static int midpoint_step(mech *m, real dt) {
   for (i = 0; i < @hinges@; ++i) /* the equations have more roots, a turn apart [15.6] */
     if (!(FABS(m->y[hinge_q[i]] - m->q0[hinge_q[i]]) <= R(3.14159265358979))) return @N@_TURNED_FAR;
 //@ end
+//@ if balls
+  for (i = 0; i < NB; ++i) /* by more than two radians it may be the wrong way round */
+    if (!(m->ball[i].cosine * m->ball[i].cosine >= R(0.292))) return @N@_TURNED_FAR;
+//@ end
   /* what is left of the residual goes into p: then p changes by the sum of the impulses to rounding */
   for (i = 0; i < ND; ++i) {
     m->p[i] = dt * ALPHA * m->lq[i] + m->lv[i]@plus_push_after@ + m->r[i];
-    if (!(FABS(m->p[i]) <= LARGEST) || !(FABS(m->y[i]) <= LARGEST)) return @N@_NOT_FINITE;
+    if (!(FABS(m->p[i]) <= LARGEST) || !(reach(m->y, i) <= LARGEST)) return @N@_NOT_FINITE;
   }
+//@ if balls
+  for (i = 0; i < NB; ++i) { /* A' dt (L_psi + F) + D' L_f' + exp(-phi) r */
+    const @n@_ball *b = &m->ball[i];
+    const int v = ball_v[i];
+    real alpha[3], push[3], change[3], momentum[3], left[3];
+    int c;
+    for (c = 0; c < 3; ++c) alpha[c] = dt * (m->lq[v + c]@plus_force@);
+    ball_push(b, alpha, m->lv + v, push);
+    apply_transposed(b->a, push, change);
+    apply_transposed(b->d, m->lv + v, momentum);
+    turned_back(b, m->r + v, left);
+    for (c = 0; c < 3; ++c) {
+      m->p[v + c] = change[c] + momentum[c] + left[c];
+      if (!(FABS(m->p[v + c]) <= LARGEST)) return @N@_NOT_FINITE;
+    }
+  }
+//@ end
   return @N@_OK;
 }
 
 void @n@_start(@n@ *m, const @n@_real *q, const @n@_real *p) {
   int i;
-  for (i = 0; i < NQ; ++i) m->q[i] = m->q0[i] = m->y[i] = q[i];
+  for (i = 0; i < NQ; ++i) m->q[i] = q[i];
+//@ if balls
+  for (i = 0; i < NB; ++i) normalize(m->q + ball_q[i]);
+//@ end
+  for (i = 0; i < NQ; ++i) m->q0[i] = m->y[i] = m->q[i];
   for (i = 0; i < ND; ++i) {
     m->p[i] = p[i];
     m->guess[i] = m->before[i] = 0;
@@ -1374,10 +1937,8 @@ static int careful_step(mech *m, real dt) {
 //@ end
   status = midpoint_step(m, dt);
   if (status != @N@_OK) {
-    for (i = 0; i < ND; ++i) {
-      m->p[i] = kept[i];
-      m->y[i] = m->q0[i];
-    }
+    for (i = 0; i < ND; ++i) m->p[i] = kept[i];
+    for (i = 0; i < NQD; ++i) m->y[i] = m->q0[i];
 //@ if nc
     for (i = 0; i < NC; ++i) m->lam[i] = 0;
 //@ end
@@ -1398,14 +1959,15 @@ static int careful_step(mech *m, real dt) {
  * step. */
 static int composed_part(mech *m, real dt, int i, real c0, real c1) {
   int k, status;
+  (void)k;
   (void)c0;
   (void)c1;
-  for (k = 0; k < ND; ++k) m->y[k] = m->q0[k] + part_length[i] * m->guess[k];
+  move(m->q0, m->guess, part_length[i], m->y);
 //@ if nk
   for (k = 0; k < NK; ++k) {
-    const real way = m->q_end[k] - m->q_start[ND + k];
-    m->q0[ND + k] = m->q_start[ND + k] + c0 * way;
-    m->y[ND + k] = i + 1 < @parts@ ? m->q_start[ND + k] + c1 * way : m->q_end[k];
+    const real line = m->q_end[k] - m->q_start[NQD + k];
+    m->q0[NQD + k] = m->q_start[NQD + k] + c0 * line;
+    m->y[NQD + k] = i + 1 < @parts@ ? m->q_start[NQD + k] + c1 * line : m->q_end[k];
   }
 //@ end
 //@ if nc
@@ -1434,7 +1996,7 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   m->carried = m->steps > 0;
   for (i = 0; i < NQ; ++i) m->carried = m->carried && m->q[i] == m->y[i];
 //@ end
-  for (i = 0; i < ND; ++i) m->y[i] = m->q[i] + m->guess[i];
+  move(m->q, m->guess, R(1.0), m->y);
 //@ if nu
   for (i = 0; i < NU; ++i) m->u[i] = u[i];
 //@ end
@@ -1464,7 +2026,10 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   }
 //@ else
 //@ if nk
-  for (i = 0; i < NK; ++i) m->y[ND + i] = rho[i];
+  for (i = 0; i < NK; ++i) m->y[NQD + i] = rho[i];
+//@ end
+//@ if balls
+  for (i = 0; i < ND; ++i) m->p_start[i] = m->p[i];
 //@ end
   status = careful_step(m, dt);
   if (status != @N@_OK) { /* the state stays as it was, and there is no step to linearize */
@@ -1474,9 +2039,9 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   }
 //@ end
   for (i = 0; i < NQ; ++i) m->q[i] = m->y[i];
-  for (i = 0; i < ND; ++i) m->guess[i] = m->y[i] - m->q0[i];
+  way(m->q0, m->y, m->guess);
 //@ if nk
-  for (i = 0; i < NK; ++i) m->rate[i] = (m->y[ND + i] - m->q0[ND + i]) / dt;
+  for (i = 0; i < NK; ++i) m->rate[i] = (m->y[NQD + i] - m->q0[NQD + i]) / dt;
 //@ end
   m->dt = dt;
   m->steps = m->steps < 2 ? m->steps + 1 : 2;
@@ -1489,26 +2054,10 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 /* of a midpoint step of the length dt, whose midpoint, C0, C1 and lambda m still holds */
 static int linearize_step(mech *m, real dt) {
   int i, j, k;
-  second_derivatives(m, dt, 1);
-//@ if potentials
-  potential_hessians(m, dt, 1);
-//@ end
-//@ if any_force
-  force_jacobians(m, dt, 1);
-//@ end
+  all_blocks(m, dt);
   for (i = 0; i < NX * NX; ++i) m->a[i] = 0;
 //@ if nw
   for (i = 0; i < NX * NW; ++i) m->b[i] = 0;
-//@ end
-  /* E21 is the transpose of E12; forces act on F- with E11, E12 and on F+ with E21, E22 */
-  for (i = 0; i < NV * NV; ++i) m->e21[i] = m->e12[(i % NV) * NV + i / NV];
-//@ if any_force
-  for (i = 0; i < ND * NV; ++i) {
-    m->e11[i] += dt * MINUS * m->fx[i];
-    m->e12[i] += dt * MINUS * m->fy[i];
-    m->e21[i] += dt * PLUS * m->fx[i];
-    m->e22[i] += dt * PLUS * m->fy[i];
-  }
 //@ end
 //@ if nc
   /* - dt sum of lambda_c D2h_c(q_k) */
@@ -1521,6 +2070,9 @@ static int linearize_step(mech *m, real dt) {
       for (j = 0; j < e->n; ++j)
         m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] -=
             dt * m->lam[k] * m->out[1 + e->n + i * e->n + j];
+//@ if balls
+    add_bend(m->c0 + k * NV, -dt * m->lam[k], m->e11);
+//@ end
   }
 //@ end
   /* Z = -N^-1 R1 for the columns of q_k, p_k (-dt), u and rho */
@@ -1588,6 +2140,35 @@ static int linearize_step(mech *m, real dt) {
 }
 //@ end
 //@ if linearize
+//@ if balls
+
+/* from the charts of the ends, where momenta are canonical, to momenta along body axes: p = Jr(x)' p_body [13] */
+static void to_body(mech *m) {
+  int i, k, c;
+  for (i = 0; i < NB; ++i) {
+    const int v = ball_v[i];
+    for (k = 0; k < NX; ++k) { /* rows of p': dp_body = dp + p' x dy/2 */
+      real y[3], d[3];
+      for (c = 0; c < 3; ++c) y[c] = m->a[(v + c) * NX + k];
+      cross3(m->p + v, y, d);
+      for (c = 0; c < 3; ++c) m->a[(NV + v + c) * NX + k] += R(0.5) * d[c];
+    }
+//@ if nw
+    for (k = 0; k < NW; ++k) {
+      real y[3], d[3];
+      for (c = 0; c < 3; ++c) y[c] = m->b[(v + c) * NW + k];
+      cross3(m->p + v, y, d);
+      for (c = 0; c < 3; ++c) m->b[(NV + v + c) * NW + k] += R(0.5) * d[c];
+    }
+//@ end
+    for (k = 0; k < NX; ++k) { /* columns of x: dp = dp_body - p x dx/2 */
+      real d[3];
+      cross3(m->a + k * NX + NV + v, m->p_start + v, d);
+      for (c = 0; c < 3; ++c) m->a[k * NX + v + c] -= R(0.5) * d[c];
+    }
+  }
+}
+//@ end
 
 //@ if parts
 int @n@_linearize(@n@ *m) {
@@ -1667,10 +2248,20 @@ int @n@_linearize(@n@ *m) {
 //@ if nw
   for (i = 0; i < NX * NW; ++i) m->b[i] = m->whole_b[i];
 //@ end
+//@ if balls
+  to_body(m);
+//@ end
   return @N@_OK;
 }
 //@ else
-int @n@_linearize(@n@ *m) { return m->dt > 0 ? linearize_step(m, m->dt) : @N@_BAD_STEP; }
+int @n@_linearize(@n@ *m) {
+  int status = @N@_BAD_STEP;
+  if (m->dt > 0) status = linearize_step(m, m->dt);
+//@ if balls
+  if (status == @N@_OK) to_body(m);
+//@ end
+  return status;
+}
 //@ end
 //@ end
 //@ if along
@@ -1744,8 +2335,11 @@ int @n@_settle(@n@ *m) {
     if (worst <= R(@settle_tolerance@) * scale) break;
     if (it >= @N@_MAX_ITERATIONS) return @N@_NOT_CONVERGED;
     schur_solve(m, m->dlam);
-    for (i = 0; i < ND; ++i)
-      for (c = 0; c < NC; ++c) m->q[i] -= m->c1[c * NV + i] * m->dlam[c];
+    for (i = 0; i < ND; ++i) {
+      m->dy[i] = 0;
+      for (c = 0; c < NC; ++c) m->dy[i] -= m->c1[c * NV + i] * m->dlam[c];
+    }
+    move(m->q, m->dy, R(1.0), m->q);
   }
   it = @n@_own_momentum(m);
   if (it != @N@_OK) return it;
@@ -1792,6 +2386,9 @@ int @n@_tangent(@n@ *m) {
     for (i = 0; i < e->n; ++i)
       for (j = 0; j < e->n; ++j)
         m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] += m->gauge[k] * m->out[1 + e->n + i * e->n + j];
+//@ if balls
+    add_bend(m->c1 + k * NV, m->gauge[k], m->e11);
+//@ end
   }
   for (i = 0; i < ND; ++i)
     for (j = 0; j < NX; ++j)

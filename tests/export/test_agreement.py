@@ -1,0 +1,185 @@
+"""Exported code against the library, model by model: steps, A and B, a thousand steps, the filter, single precision.
+
+Every packaged model and 30 random ones; a sample of them runs always, all of them with `-m slow`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.export import ExportError, export_c
+from dalembert.export.vectors import vector_inputs
+from tests.balls import random_mechanism, start
+from tests.export.compiled import Compiled, reached, some_inputs, some_state
+from tests.random_models import random_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::dalembert.errors.AccuracyWarning")
+
+PACKAGED = (*da.models.names(), "bicycle")
+REFUSED = {"bicycle": "velocities"}  # with the word by which the error names the reason
+RANDOM = tuple(f"random{seed}" for seed in range(30))
+BALLS = tuple(f"balls{seed}" for seed in range(12))
+OPTIONS = ({}, {"order": 4}, {}, {"order": 6}, {"alpha": 0.4, "forcing": "left"})
+ALWAYS = {
+    "cart_pole",
+    "closed_chain",
+    "crane",
+    "random0",
+    "random1",
+    "random3",
+    "random4",
+    "random7",
+    "balls0",
+    "balls1",
+    "balls2",
+}
+
+
+def cases() -> list:
+    names = [name for name in (*PACKAGED, *RANDOM, *BALLS) if name not in REFUSED]
+    return [pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.slow]) for name in names]
+
+
+def packaged(name: str) -> tuple[da.Model, np.ndarray | None]:
+    if name in da.models.names():
+        model, places = da.models.load_with_configurations(name)
+        return model, places.get("q0")
+    return getattr(da.models, name)(), None
+
+
+def case(name: str, dt: float, options: bool = True) -> tuple[da.MidpointVI, np.ndarray]:
+    """The integrator of a model and a moving state on its constraints; random ones with another scheme each."""
+    if name in PACKAGED:
+        model, q0 = packaged(name)
+        vi = da.MidpointVI(model, dt)
+        x = some_state(vi, 0, q0)
+        assert x is not None
+        return vi, x
+    if name in BALLS:
+        seed = int(name.removeprefix("balls"))
+        vi = da.MidpointVI(random_mechanism(seed), dt, order=4 if options and seed % 3 == 2 else 2)
+        state = start(vi, seed)
+        return vi, np.concatenate([state.q, state.p])
+    seed = int(name.removeprefix("random"))
+    for constraints in (None, 1, 0):
+        model = random_model(seed, constraints=constraints)
+        known = [e for e in model.elements if e.FAMILY != "velocities"]
+        model = da.Model(model.frames, known, name=model.name)
+        vi = da.MidpointVI(model, dt, **(OPTIONS[seed % 5] if options else {}))
+        x = some_state(vi, seed)
+        if x is not None:
+            return vi, x
+    raise AssertionError(name)
+
+
+def sensors(vi: da.MidpointVI, seed: int = 0) -> object:
+    """Three of the variables and a momentum."""
+    rng = np.random.default_rng(seed)
+    names = [*rng.permutation(vi.dx_names[: vi.model.nv])[:3], vi.dx_names[vi.model.nv]]
+    return da.measure(vi, *map(str, names))
+
+
+def close(a: np.ndarray, b: np.ndarray, tolerance: float, size: float = 0.0, rounding: float = 0.0) -> None:
+    """Within `tolerance` of the size of the numbers and of one, or within ten times what rounding is known to do to them."""
+    assert a.shape == b.shape
+    bound = max(tolerance * (1 + max(size, np.abs(b).max(initial=0.0))), 10 * rounding)
+    assert np.abs(a - b).max(initial=0.0) <= bound
+
+
+def rounded(vi: da.MidpointVI, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The state x, moved by 1e-15 of its size: what the library makes of that, no code can do better."""
+    return vi.retract(x, 1e-15 * rng.normal(size=vi.ndx) * (1 + np.abs(x).max()))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_double_precision(name, tmp_path):
+    """1e-12 per step (states relative to what rounding of where it starts amounts to), A and B too; the filter 1e-10."""
+    vi, x = case(name, 0.01)
+    ekf = None if name in BALLS else da.ExtendedKalmanFilter(vi, sensors(vi), Q=1e-6, R=1e-4)
+    c = Compiled(vi, tmp_path, start=x, vectors=1, ekf=ekf)
+    rng = np.random.default_rng(0)
+    at = x
+    for _ in range(10):
+        w = some_inputs(vi, at, rng)
+        new, A, B = vi.advance(at, w)
+        _, A2, B2 = vi.advance(rounded(vi, at, rng), w)
+        c.start(at)
+        assert c.step(w) == 0
+        close(c.x, new, 1e-12, reached(A, at))
+        status, a, b = c.linearize()
+        assert status == 0
+        close(a, A, 1e-12, rounding=np.abs(A2 - A).max())
+        close(b, B, 1e-12, rounding=np.abs(B2 - B).max(initial=0.0))
+        at = new
+    if ekf is not None:
+        follow_filter(c, vi, ekf, x, rng)
+
+
+def follow_filter(c: Compiled, vi: da.MidpointVI, ekf: da.ExtendedKalmanFilter, x: np.ndarray, rng) -> None:
+    """30 cycles with missing measurements and an irregular clock; beside them those of the library from a start moved by rounding."""
+    spread = np.full(vi.ndx, 1e-4)
+    guess = vi.retract(x, 1e-3 * rng.normal(size=vi.ndx) * (np.arange(vi.ndx) < vi.model.nd))
+    estimate, other = ekf.start(guess, spread), ekf.start(rounded(vi, guess, rng), spread)
+    c.filter_start(guess, spread)
+    truth = x
+    for k in range(30):
+        w = some_inputs(vi, truth, rng)
+        dt = vi.dt * (1.5 if k % 7 == 3 else 1.0)
+        truth = vi.with_dt(np.array([dt])).f(truth, w)
+        z = ekf.measurement.expected(truth) + 1e-3 * rng.normal(size=ekf.measurement.size)
+        z[rng.random(len(z)) < 0.2] = np.nan
+        estimate, other = (ekf.update(ekf.predict(e, w, k, dt=dt), z) for e in (estimate, other))
+        assert c.predict(w, dt) == 0
+        assert c.call("update", z) == 0
+        close(c.x, estimate.mean, 1e-10, rounding=np.abs(estimate.mean - other.mean).max())
+        P = c.field("covariance", vi.ndx, vi.ndx)
+        close(P, estimate.covariance, 1e-10, rounding=np.abs(estimate.covariance - other.covariance).max())
+
+
+def long_motion(vi: da.MidpointVI, x: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """(inputs, states, what the motion makes of a small change of a state on the way)."""
+    m = vi.model
+    t = np.arange(1, steps + 1)[:, None] * vi.dt
+    lead = x[m.nqd : m.nq]
+    W = np.hstack([0.3 * np.sin(5 * t + np.arange(m.nu)), lead + 0.05 * (1 - np.cos(3 * t + 0 * lead))])
+    system = da.System(vi, steps=steps)
+    X = system.simulate(x, W)
+    A, _ = system.linearize_trajectory(X, W)
+    grown, most = np.eye(vi.ndx), 1.0
+    for a in A:
+        grown = a @ grown
+        most = max(most, np.abs(grown).max())
+    return W, X, float(most)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_thousand_steps(name, tmp_path):
+    """1e-10, or where a motion is chaotic what it makes of a change of 1e-15 of where it starts."""
+    vi, x = case(name, 1e-3, options=False)
+    W, X, growth = long_motion(vi, x, 1000)
+    c = Compiled(vi, tmp_path, linearize=False, start=x, vectors=1)
+    c.start(x)
+    for w in W:
+        assert c.step(w) == 0
+    close(c.x, X[-1], max(1e-10, 1e-15 * growth))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_single_precision(name, tmp_path):
+    """Within 1e-4 of the motion over a second, or within the bound that the exporter states for it."""
+    vi, x = case(name, 0.01, options=False)
+    c = Compiled(vi, tmp_path, linearize=False, start=x, vectors=100, real="float")
+    assert f"within {c.out.bound:g} of that of dalembert" in (tmp_path / f"{c.n}.h").read_text()
+    c.start(x)
+    for w in vector_inputs(vi, x, 100):
+        assert c.step(w) == 0
+        x = vi.f(x, w)
+        close(c.x[: c.n_state], x[: c.n_state], c.out.bound)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_exported_says_why(name, tmp_path):
+    with pytest.raises(ExportError, match=REFUSED[name]):
+        export_c(da.MidpointVI(packaged(name)[0], 0.01), tmp_path)
