@@ -44,9 +44,10 @@ void judge_first(double* checks, size_t rows) {
 }
 
 // ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored. With adapt, `rho_rows` prescribed
-// values per step, at equal times
+// values per step, at equal times. Without `judged` there are no checks (0 rows).
 nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
-                   const OptArray& Rho, int every, const nb::object& progress, double adapt, int rho_rows) {
+                   const OptArray& Rho, int every, const nb::object& progress, double adapt, int rho_rows,
+                   bool judged) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
@@ -56,12 +57,13 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   size_t rows = steps / every;
   double *Q, *P, *L, *I, *C;
   nb::object aq = make_array({rows + 1, z.nq}, &Q), ap = make_array({rows + 1, z.nd}, &P),
-             al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I), ac = make_array({rows, kChecks}, &C);
+             al = make_array({rows, z.nc}, &L), ai = make_array({rows}, &I),
+             ac = make_array({judged ? rows : 0, kChecks}, &C);
   std::memcpy(Q, q0.data(), z.nq * sizeof(double));
   std::memcpy(P, p0.data(), z.nd * sizeof(double));
   std::vector<int> its(rows + 1);
   Rollout r{steps, dt.data(), sized(U, size_t(steps) * z.nu, "u"), nullptr, Q, P, L, its.data(), every};
-  r.checks = C;
+  r.checks = judged ? C : nullptr;
   r.adapt = adapt;
   if (adapt > 0) {
     if (rho_rows < 1) throw nb::value_error("rho_rows must be positive");
@@ -85,7 +87,7 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   const bool stop = pulse.keep_results();
   if (!stop) pulse.raise();
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
-  if (!(adapt > 0) && every == 1) judge_first(C, done);
+  if (judged && !(adapt > 0) && every == 1) judge_first(C, done);
   return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac);
 }
 
@@ -231,7 +233,7 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
 void bind_rollouts(nb::class_<Core>& c) {
   c.def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
         nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none(), nb::arg("adapt") = 0.0,
-        nb::arg("rho_rows") = 1)
+        nb::arg("rho_rows") = 1, nb::arg("judged") = true)
       .def("checks", &checks, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
            nb::arg("kinematic").none())
       .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),

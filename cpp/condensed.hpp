@@ -90,6 +90,36 @@ inline bool condensed_factor(Work<double>& w) {
   return true;
 }
 
+// K numbers side by side, one of each right-hand side; K = 1 or a multiple of the width
+template <int K> struct Sides {
+  Vec x[K / kWidth];
+  DAL_INLINE static Sides at(const double* p) {
+    Sides s;
+#pragma GCC unroll 8
+    for (int v = 0; v < K / kWidth; ++v) s.x[v] = load(p + v * kWidth);
+    return s;
+  }
+  DAL_INLINE void to(double* p) const {
+#pragma GCC unroll 8
+    for (int v = 0; v < K / kWidth; ++v) store(p + v * kWidth, x[v]);
+  }
+  DAL_INLINE void add(double f, const Sides& o) {
+#pragma GCC unroll 8
+    for (int v = 0; v < K / kWidth; ++v) x[v] += splat(f) * o.x[v];
+  }
+  DAL_INLINE void scale(double f) {
+#pragma GCC unroll 8
+    for (int v = 0; v < K / kWidth; ++v) x[v] *= splat(f);
+  }
+};
+template <> struct Sides<1> {
+  double x;
+  DAL_INLINE static Sides at(const double* p) { return {*p}; }
+  DAL_INLINE void to(double* p) const { *p = x; }
+  DAL_INLINE void add(double f, const Sides& o) { x += f * o.x; }
+  DAL_INLINE void scale(double f) { x *= f; }
+};
+
 // K right-hand sides side by side, as front_solve
 //
 // reads loops.L, U, inverse; writes b, g; scratch: loops.phi
@@ -103,19 +133,18 @@ template <int K> void condensed_solve(Work<double>& w, double* b, double* g) {
     return k < M.nd ? b + size_t(k) * K : g + size_t(k - M.nd) * K;
   };
   for (int i = 0; i < n; ++i) {
-    const double* from = place(i);
-    double s[K];
-    for (int c = 0; c < K; ++c) s[c] = from[c];
+    Sides<K> s = Sides<K>::at(place(i));
     for (int t = plan.lower_offset[i]; t < plan.lower_offset[i + 1]; ++t)
-      for (int c = 0; c < K; ++c) s[c] -= w.loops.L[t] * x[plan.lower[t] * K + c];
-    for (int c = 0; c < K; ++c) x[i * K + c] = s[c];
+      s.add(-w.loops.L[t], Sides<K>::at(x + plan.lower[t] * K));
+    s.to(x + i * K);
   }
   for (int i = n - 1; i >= 0; --i) {
-    double s[K], *to = place(i);
-    for (int c = 0; c < K; ++c) s[c] = x[i * K + c];
+    Sides<K> s = Sides<K>::at(x + i * K);
     for (int t = plan.upper_offset[i]; t < plan.upper_offset[i + 1]; ++t)
-      for (int c = 0; c < K; ++c) s[c] -= w.loops.U[t] * x[plan.upper[t] * K + c];
-    for (int c = 0; c < K; ++c) to[c] = x[i * K + c] = s[c] * w.loops.inverse[i];
+      s.add(-w.loops.U[t], Sides<K>::at(x + plan.upper[t] * K));
+    s.scale(w.loops.inverse[i]);
+    s.to(x + i * K);
+    s.to(place(i));
   }
 }
 

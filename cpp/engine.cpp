@@ -555,9 +555,9 @@ static void prescribed(const ModelData& M, const Rollout& r, const Parts& parts,
 }
 
 // One part, of length h, from w.step.x with the prescribed values in w.step.y, to the end; then w begins the next one.
-// guess: where the step leads (nq), nullptr to extrapolate. Returns the status.
+// guess: where the step leads (nq), nullptr to extrapolate; judged: quality() is asked for. Returns the status.
 static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int part, double h, const double* guess,
-                        int* total, double* error) {
+                        bool judged, int* total, double* error) {
   Work<double>& w = e->d;
   const int nqd = w.M->nqd;
   set_reference(w, w.step.x);
@@ -574,8 +574,10 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
   }
   *total += iterations;
   if (status != StepOk) return status;
-  e->quality.take_middle(w, h);
-  e->quality.add_part(w, o, parts, part, h);
+  if (judged) {
+    e->quality.take_middle(w, h);
+    e->quality.add_part(w, o, parts, part, h);
+  }
   e->history.push(w.step.y, nqd, h);
   advance(w);
   return StepOk;
@@ -637,7 +639,7 @@ static int adaptive_step(Engine* e, const StepOptions& o, const Parts& parts, co
     for (int i = 0; i < n && status == StepOk && good; ++i) {
       for (int part = 0; part < parts.count && status == StepOk; ++part) {
         prescribed_at(M, r, k, (i + parts.end[part + 1]) / n, q0, w.step.y);
-        status = rollout_part(e, searching, parts, part, r.dt[k] / n * parts.length[part], nullptr, total, error);
+        status = rollout_part(e, searching, parts, part, r.dt[k] / n * parts.length[part], nullptr, true, total, error);
       }
       if (status != StepOk) break;
       const Verdict<double> v = e->quality.end_step(M, o, parts);
@@ -666,6 +668,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
   const int nq = M.nq, nqd = M.nqd, nd = M.nd, nk = M.nk, nc = M.nc;
   double *q0 = e->buffer + nq + nd + nk, *moved = w.step.moved;  // configuration at the start of the step
   Checks& checks = e->checks[0];
+  const bool judged = r.checks;
   if (!resume) {
     copy(w.step.x, r.Q, nq);
     copy(w.step.p, r.P, nd);
@@ -700,9 +703,9 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
         const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
         prescribed(M, r, parts, k, part, Rho, q0, w.step.y);
         const double* guess = r.given && parts.count == 1 ? r.Q + size_t(k + 1) * nq : nullptr;
-        status = rollout_part(e, o, parts, part, h, guess, &total, &error);
+        status = rollout_part(e, o, parts, part, h, guess, judged, &total, &error);
       }
-      if (status == StepOk) {
+      if (judged && status == StepOk) {
         const Verdict<double> v = e->quality.end_step(M, o, parts);
         checks.add(v.jump, v.error, v.balance, v.variable);
       }
@@ -773,6 +776,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
   const int nq = M.nq, nqd = M.nqd, nd = M.nd, nc = M.nc;
   History<Lanes>& history = e->lane_history;
   double *y = e->buffer, *before = y + nq;  // of one lane
+  const bool judged = r[0].checks;
   IVec dead{};
   for (int l = count; l < kWidth; ++l) dead[l] = -1;
   for (int l = 0; l < count; ++l) status[l] = RolloutStatus{};
@@ -813,7 +817,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
       int iterations = 0;
       Lanes error;
       IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
-      e->lane_quality.take_middle(w, h);
+      if (judged) e->lane_quality.take_middle(w, h);
       for (int l = 0; l < count; ++l) {
         if (dead[l]) continue;
         bool far = false;  // a doubtful root: the scalar step decides
@@ -832,7 +836,7 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
             status[l].steps = k;
             status[l].status = st;
             status[l].error = err;
-          } else {
+          } else if (judged) {
             e->quality.follow_lane(M, l, e->lane_quality);
             e->quality.take_middle(e->d, h);
             e->lane_quality.take_lane(M, l, e->quality.now);
@@ -846,11 +850,11 @@ static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int 
           for (int i = 0; i < nq; ++i) w.step.y[i].v[l] = w.step.x[i].v[l];
           for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
         }
-      e->lane_quality.add_part(w, o, parts, part, h);
+      if (judged) e->lane_quality.add_part(w, o, parts, part, h);
       history.push(w.step.y, nqd, h);
       advance(w);
     }
-    const Verdict<Lanes> found = e->lane_quality.end_step(M, o, parts);
+    const Verdict<Lanes> found = judged ? e->lane_quality.end_step(M, o, parts) : Verdict<Lanes>{};
     for (int l = 0; l < count; ++l) {
       const Rollout& a = r[l];
       if (!alive[l] || dead[l]) continue;  // what a failed rollout has stored ends with its last whole step

@@ -295,46 +295,66 @@ template <int B> bool front_factor(Work<double>& w) {
   return true;
 }
 
+// y (n x K) += u x
+template <int K> DAL_INLINE void add_product(double* y, const double* u, int n, const Sides<K>& x) {
+  if constexpr (K == 1) {
+    for (int k = 0; k < n; k += kWidth) store(y + k, load(y + k) + load(u + k) * splat(x.x));
+  } else {
+    for (int k = 0; k < n; ++k) {
+      Sides<K> s = Sides<K>::at(y + k * K);
+      s.add(u[k], x);
+      s.to(y + k * K);
+    }
+  }
+}
+// x -= u . y (n x K)
+template <int K> DAL_INLINE void subtract_product(Sides<K>& x, const double* u, const double* y, int n) {
+  if constexpr (K == 1) {
+    Vec sums{};
+    for (int k = 0; k < n; k += kWidth) sums += load(u + k) * load(y + k);
+    x.x -= sum(sums);
+  } else {
+    for (int k = 0; k < n; ++k) x.add(-u[k], Sides<K>::at(y + k * K));
+  }
+}
+
 // K right-hand sides side by side: b (nd x K), g (nc x K) -> y (nd x K), m (nc x K), in place
 //
 // reads loops.a, c, U, W, inverse; writes b, g; scratch: loops.phi, z
 template <int B, int K> void front_solve(Work<double>& w, double* b, double* g) {
+  using Side = Sides<K>;
   const LoopPlan& plan = w.M->loops;
   double* z = w.loops.z;
+  // entries `from` on of phi move to `to` on, or vanish; B of them
+  auto merge = [](double* phi, int from, int to) __attribute__((always_inline)) {
+    for (int j = 0; j < B * K; j += kWidth) {
+      const Vec x = load(phi + from * K + j);
+      if (to >= 0) store(phi + to * K + j, load(phi + to * K + j) + x);
+      store(phi + from * K + j, Vec{});
+    }
+  };
   for (int i = 0; i < plan.vectors * K; ++i) w.loops.phi[i] = 0;
   for (size_t t = 0; t < plan.steps.size(); ++t) {
     const FrontStep& s = plan.steps[t];
     const int n = plan.size[s.front], at = s.at;
     double *phi = w.loops.phi + size_t(plan.vector[s.front]) * K, *own = phi + at * K;
-    const double* U = w.loops.U + s.row;
     if (s.kind == FrontOp::joint || s.kind == FrontOp::pivot) {
-      double x[K];
-      const double *c = w.loops.c + s.index * B, *from = (s.kind == FrontOp::joint ? b : g) + size_t(s.index) * K;
-      for (int i = 0; i < K; ++i) x[i] = from[i];
-      if (s.kind == FrontOp::joint)
-        for (int j = 0; j < B; ++j)
-          for (int i = 0; i < K; ++i) x[i] -= c[j] * own[j * K + i];
-      else
-        for (int i = 0; i < K; ++i) x[i] -= own[i];
-      for (int i = 0; i < K; ++i) z[t * K + i] = x[i] = x[i] * w.loops.inverse[t];
-      for (int k = 0; k < n; ++k)
-        for (int i = 0; i < K; ++i) phi[k * K + i] += U[k] * x[i];
-      if (s.kind == FrontOp::pivot) {
-        for (int i = 0; i < K; ++i) own[i] = 0;
-      } else if (s.to != LoopPlan::kStays) {
-        for (int j = 0; j < B * K; ++j) {
-          if (s.to >= 0) phi[s.to * K + j] += own[j];
-          own[j] = 0;
-        }
-      }
+      const bool joint = s.kind == FrontOp::joint;
+      Side x = Side::at((joint ? b : g) + size_t(s.index) * K);
+      if (joint) subtract_product<K>(x, w.loops.c + s.index * B, own, B);
+      else x.add(-1.0, Side::at(own));
+      x.scale(w.loops.inverse[t]);
+      x.to(z + t * K);
+      add_product<K>(phi, w.loops.U + s.row, n, x);
+      if (!joint) Side{}.to(own);
+      else if (s.to != LoopPlan::kStays) merge(phi, at, s.to);
     } else if (s.kind == FrontOp::join) {
       const int* pair = plan.moves.data() + s.index;
       double* other = w.loops.phi + size_t(plan.vector[s.to]) * K;
-      for (int e = 0; e < s.at; ++e)
-        for (int i = 0; i < K; ++i) {
-          phi[pair[2 * e] * K + i] = other[pair[2 * e + 1] * K + i];
-          other[pair[2 * e + 1] * K + i] = 0;
-        }
+      for (int e = 0; e < s.at; ++e) {
+        Side::at(other + pair[2 * e + 1] * K).to(phi + pair[2 * e] * K);
+        Side{}.to(other + pair[2 * e + 1] * K);
+      }
     }
   }
   // back: now z of the poses and the multipliers are in phi
@@ -343,39 +363,24 @@ template <int B, int K> void front_solve(Work<double>& w, double* b, double* g) 
     const FrontStep& s = plan.steps[t];
     const int n = plan.size[s.front], at = s.at;
     double *phi = w.loops.phi + size_t(plan.vector[s.front]) * K, *own = phi + at * K;
-    const double* W = w.loops.W + s.row;
     if (s.kind == FrontOp::joint || s.kind == FrontOp::pivot) {
-      if (s.kind == FrontOp::joint && s.to != LoopPlan::kStays)
-        for (int j = 0; j < B * K; ++j) own[j] = s.to >= 0 ? phi[s.to * K + j] : 0;
-      double x[K];
-      for (int i = 0; i < K; ++i) x[i] = z[t * K + i];
-      if constexpr (K == 1) {
-        Vec sums{};
-        for (int k = 0; k < n; k += kWidth) sums += load(W + k) * load(phi + k);
-        x[0] -= sum(sums);
-      } else {
-        for (int k = 0; k < n; ++k)
-          for (int i = 0; i < K; ++i) x[i] -= W[k] * phi[k * K + i];
-      }
-      double* to = (s.kind == FrontOp::joint ? b : g) + size_t(s.index) * K;
-      for (int i = 0; i < K; ++i) to[i] = x[i];
-      if (s.kind == FrontOp::pivot) {
-        for (int i = 0; i < K; ++i) own[i] = x[i];
-      } else {
-        const double* a = w.loops.a + s.index * B;
-        for (int j = 0; j < B; ++j)
-          for (int i = 0; i < K; ++i) own[j * K + i] += a[j] * x[i];
-      }
+      const bool joint = s.kind == FrontOp::joint;
+      if (joint && s.to != LoopPlan::kStays)
+        for (int j = 0; j < B * K; j += kWidth) store(own + j, s.to >= 0 ? load(phi + s.to * K + j) : Vec{});
+      Side x = Side::at(z + t * K);
+      subtract_product<K>(x, w.loops.W + s.row, phi, n);
+      x.to((joint ? b : g) + size_t(s.index) * K);
+      if (joint) add_product<K>(own, w.loops.a + s.index * B, B, x);
+      else x.to(own);
     } else if (s.kind == FrontOp::add) {
-      for (int i = 0; i < K; ++i) own[i] = 0;
+      Side{}.to(own);
     } else {
       const int* pair = plan.moves.data() + s.index;
       double* other = w.loops.phi + size_t(plan.vector[s.to]) * K;
-      for (int e = 0; e < s.at; ++e)
-        for (int i = 0; i < K; ++i) {
-          other[pair[2 * e + 1] * K + i] = phi[pair[2 * e] * K + i];
-          phi[pair[2 * e] * K + i] = 0;
-        }
+      for (int e = 0; e < s.at; ++e) {
+        Side::at(phi + pair[2 * e] * K).to(other + pair[2 * e + 1] * K);
+        Side{}.to(phi + pair[2 * e] * K);
+      }
     }
   }
 }

@@ -29,13 +29,17 @@ class LoopPlanner {
     loop_generators(w);
     const std::vector<int> meet = plan.meet;
     const double limit = dense_time();
-    double best = limit;
-    if (eliminate()) {
+    double best = 1e300;
+    const LoopPlan begun = plan;
+    LoopPlan eager;
+    if (eliminate(false)) {
       finish();
       best = kFrontTime * plan.work;
-    } else {
-      best = 1e300;
+      eager = plan;
     }
+    plan = begun;
+    if (eliminate(true) && (finish(), kFrontTime * plan.work < kPatience * best)) best = kFrontTime * plan.work;
+    else plan = eager;
     if (best > 0.5 * limit || best > kFrontTime * 4e6) {
       CondensedPlan whole;
       const double time = condense(whole);
@@ -59,15 +63,17 @@ class LoopPlanner {
   };
   static constexpr int kMostPoses = 8, kMostMultipliers = 24;
   static constexpr double kSound = 0.01, kLastResort = 1e-6;
+  static constexpr double kPatience = 2;  // what a schedule may cost more that no configuration spoils
 
   ModelData& M;
   LoopPlan& plan;
   Work<double> w;
   std::vector<Front> fronts;
-  std::vector<int> spare;             // numbers of fronts that are free
-  std::vector<int> front_of, parent;  // of each dynamic component: its front (-1), the dynamic one above
-  std::vector<int> anchors;           // 3 per constraint: dynamic component that carries the site, -1
-  std::vector<std::vector<int>> touching;
+  std::vector<int> spare;                          // numbers of fronts that are free
+  std::vector<int> front_of, parent;               // of each dynamic component: its front (-1), the dynamic one above
+  std::vector<int> anchors;                        // 3 per constraint: dynamic component that carries the site, -1
+  std::vector<std::vector<int>> touching, around;  // of each: constraints with a site on it; whose loop it is part of
+  std::vector<int> open;                           // of each constraint: components of its loop not yet eliminated
   std::vector<char> added;
 
   bool possible() const {
@@ -105,10 +111,10 @@ class LoopPlanner {
       state ^= state << 17;
       return double(state >> 11) / double(1ull << 52) - 1;
     };
-    const double dt = 0.01;
+    const double dt = 0.01, slow = 1e-6;  // a pivot that only the motion keeps from zero is not sound
     for (int i = 0; i < M.nq; ++i) {
       w.step.x[i] = draw();
-      w.step.y[i] = w.step.x[i] + dt * draw();
+      w.step.y[i] = w.step.x[i] + slow * dt * draw();
     }
     set_reference(w, w.step.x);
     constraint_poses(w, w.step.x, w.kin.start);
@@ -236,14 +242,23 @@ class LoopPlanner {
     std::sort(members.begin(), members.end());
     return int(std::unique(members.begin(), members.end()) - members.begin()) - 1;
   }
-  bool eliminate() {
+  // Patient: a multiplier waits until its loop is eliminated. Its pivot is then positive in every configuration where
+  // the constraints are independent; before, it can vanish in some (a parallelogram), though not where the plan is
+  // made.
+  bool eliminate(bool patient) {
     const int nd = M.nd, B = plan.lanes, nx = int(plan.xi.size()), ne = int(plan.eta.size());
     auto dynamic = [&](int pose) {
       while (pose && M.joints[pose - 1].v >= nd) pose = up(pose);
       return pose ? M.joints[pose - 1].v : -1;
     };
+    fronts.clear();
+    spare.clear();
+    parent.clear();
+    anchors.clear();
     front_of.assign(nd, -1);
-    touching.resize(nd);
+    touching.assign(nd, {});
+    around.assign(nd, {});
+    open.assign(M.nc, 0);
     added.assign(M.nc, 0);
     std::vector<int> below(nd, 0), ready;
     for (int i = 0; i < nd; ++i) {
@@ -257,6 +272,12 @@ class LoopPlanner {
         anchors.push_back(a);
         plan.place.push_back(-1);
         if (a >= 0 && (touching[a].empty() || touching[a].back() != c)) touching[a].push_back(c);
+        for (int pose = pose_of_site(M, e, s); patient && pose && pose != plan.meet[c]; pose = up(pose)) {
+          const int i = M.joints[pose - 1].v;
+          if (i >= nd || (!around[i].empty() && around[i].back() == c)) continue;
+          around[i].push_back(c);
+          ++open[c];
+        }
       }
     for (int c = 0; c < M.nc; ++c)
       if (anchors[3 * c] < 0 && anchors[3 * c + 1] < 0 && anchors[3 * c + 2] < 0) return false;  // holds or never does
@@ -335,6 +356,7 @@ class LoopPlanner {
         F.poses[slot] = -1;
       }
       emit(FrontOp::joint, f, i, slot, to);
+      for (int c : around[i]) --open[c];
       pivots(f, kSound);
       bool empty = true;
       for (int p : F.poses) empty = empty && p < 0;
@@ -356,7 +378,7 @@ class LoopPlanner {
       double most = sound;
       for (size_t m = 0; m < F.multipliers.size(); ++m) {
         const int at = entry(F, int(m));
-        if (F.multipliers[m] < 0 || !(F.size[m] > 0)) continue;
+        if (F.multipliers[m] < 0 || !(F.size[m] > 0) || open[F.multipliers[m]] > 0) continue;
         const double ratio = __builtin_fabs(F.F[size_t(at) * n + at]) / F.size[m];
         if (ratio >= most) most = ratio, best = int(m);
       }

@@ -138,6 +138,8 @@ def whole(value: object, what: str) -> int:
     >>> whole(3.0, "steps")
     3
     """
+    if type(value) is int:
+        return value
     n = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
     if isinstance(n, bool) or not isinstance(n, (int, float)) or n % 1 != 0:
         raise ValueError(f"{what} must be a whole number, not {value!r:.80}")

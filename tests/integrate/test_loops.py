@@ -166,3 +166,27 @@ def test_the_way_is_chosen_by_size() -> None:
     assert core(models.scissor_lift(2)).loops == "dense"
     assert core(models.scissor_lift(30)).loops == "fronts"
     assert core(models.n_link(3)).loops == "dense"
+
+
+@pytest.mark.bench
+def test_chains_of_parallelograms_cost_what_they_are_long() -> None:
+    """The couplers are level: multipliers that were eliminated before their loop had no pivot there, and every step went the dense way."""
+    import time
+
+    times = []
+    for count in (20, 200):
+        model = four_bars(count)
+        q = {
+            f"{joint}{i}": sign * 0.3 * (-1) ** i
+            for i in range(count)
+            for joint, sign in (("a", 1), ("b", 1), ("c", -1))
+        }
+        vi = da.MidpointVI(model, 0.002)
+        start = vi.state(q=q)
+        best = 1e9
+        for _ in range(3):
+            begun = time.process_time()
+            vi.simulate(start, 40, accuracy="ignore")
+            best = min(best, time.process_time() - begun)
+        times.append(best)
+    assert times[1] < 14 * times[0]

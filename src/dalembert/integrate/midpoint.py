@@ -56,7 +56,7 @@ FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 ADAPT_PIECES = 32  # of a prescribed motion between two output times
 
 
-_DERIVED = ("_q_shape", "_p_shape", "_u_shape", "_no_u", "_at_rest", "_quick")  # made again with the options
+_DERIVED = ("_q_shape", "_p_shape", "_u_shape", "_no_u", "_at_rest", "_quick", "_scheme")  # made again with the options
 _FLOAT = np.dtype(np.float64)
 
 
@@ -153,6 +153,7 @@ class MidpointVI(OneStepMap):
         self.options = self._options(self.order)
         model = self.model
         self._q_shape, self._p_shape, self._u_shape = (model.nq,), (model.nd,), (model.nu,)
+        self._scheme = Scheme(self.order, self.alpha, self.forcing, self.dt if isinstance(self.dt, float) else None)
         self._no_u, self._at_rest = fixed(np.zeros(model.nu)), fixed(np.zeros(model.nkv))
         self._quick = model.configuration.flat and isinstance(self.dt, float) and not model.gaps
 
@@ -183,7 +184,7 @@ class MidpointVI(OneStepMap):
     @property
     def scheme(self) -> Scheme:
         """What its motions are made by: order, alpha, forcing, dt."""
-        return Scheme(self.order, self.alpha, self.forcing, self.dt if isinstance(self.dt, float) else None)
+        return self._scheme
 
     # ---- states
 
@@ -390,6 +391,14 @@ class MidpointVI(OneStepMap):
             raise KeyboardInterrupt
         return qs[-1], ps[-1], lams[-1], int(its[-1]), status, error, checks[0]
 
+    def _taken(self, state: State) -> tuple[Array, Array]:
+        """q and p of a state as the core takes them; whether they are finite is left to the core, whose steps then fail."""
+        if type(state) is State and self.model.configuration.flat and type(state.t) is float and math.isfinite(state.t):
+            q, p = state.q, state.p
+            if _as_is(q, self._q_shape) and _as_is(p, self._p_shape) and q.flags.c_contiguous and p.flags.c_contiguous:
+                return q, p
+        return self._checked(state)
+
     def _checked(self, state: State) -> tuple[Array, Array]:
         if not isinstance(state, State):
             raise TypeError(f"a State is needed (see MidpointVI.state), not {type(state).__name__}")
@@ -432,7 +441,8 @@ class MidpointVI(OneStepMap):
         is an error.
         Ctrl-C returns what was computed (`interrupted` is then True); in the first half second it is raised as everywhere, so that a loop of
         short calls ends. On failure ConvergenceError carries the trajectory so far.
-        `accuracy`: "warn" (an AccuracyWarning when a step is no longer accurate, see `Trajectory.quality`), "raise" (AccuracyError) or "ignore".
+        `accuracy`: "warn" (an AccuracyWarning when a step is no longer accurate, see `Trajectory.quality`), "raise" (AccuracyError) or "ignore"
+        (steps are then judged only when `quality` asks).
         `adapt`: between two output times 2, 4, 8, ... (up to 4096) equal substeps, the first number of them at which energy does not jump by
         more than this share of what moves (1e-3 is a good start; see `quality`). Inputs are held and prescribed values follow straight lines
         between output times; a function rho(t) is followed in 32 pieces.
@@ -446,7 +456,7 @@ class MidpointVI(OneStepMap):
         """
         refuse_order(order)
         model = self.model
-        q, p = self._checked(start)
+        q, p = self._taken(start)
         n = self._count(steps, time)
         if whole(every, "every") < 1 or n % every:
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
@@ -457,11 +467,11 @@ class MidpointVI(OneStepMap):
                     "events and impacts are located in steps of one length: leave adapt= out, and take a shorter dt where it is needed"
                 )
             motion = thinned(self._hybrid(start, n, u, kinematic, events, until, progress), every)
-            self._say(motion, accuracy, self._steps(n, None), None)
+            self._say(motion, accuracy, self._lengths(n), None)
             return motion
         if every > 1 and n > max(every, PIECE) and not (callable(u) and _takes_state(u)):
             return self._in_pieces(start, n, u, kinematic, every, progress, accuracy, adapt)
-        dt = self._steps(n, None)
+        dt = self._lengths(n)
         t = self._times(start.t, dt)
         if callable(u) and _takes_state(u):
             motion = self._with_policy(start, dt, t, u, kinematic, every, tolerance)
@@ -470,29 +480,35 @@ class MidpointVI(OneStepMap):
         inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
         path = _path(self._prescribed(kinematic, q, n), t, self._fractions(tolerance), model.prescribed)
         rows = 1 if path is None else path.shape[1]
-        run = partial(self._core.simulate, self.options, q, p, dt, inputs, path, every, adapt=tolerance, rho_rows=rows)
+        judged = accuracy != "ignore" or every > 1 or adapt is not None  # `quality` can judge whole motions later
+        given = (self.options, q, p, dt, inputs, path, every)
+        run = partial(self._core.simulate, *given, adapt=tolerance, rho_rows=rows, judged=judged)
         begun = clock.perf_counter()
-        with shown("simulate", n, wanted=progress) as tell:
-            found = run() if tell is None else run(progress=lambda k: tell(k, ""))
+        if progress:
+            with shown("simulate", n) as tell:
+                found = run() if tell is None else run(progress=lambda k: tell(k, ""))
+        else:
+            found = run()
         qs, ps, lam, its, done, status, error, stop, checks = found
+        if status and not done:
+            self._checked(start)  # a number that is not finite
         rows = done // every
         if LOG.isEnabledFor(logging.DEBUG):
             seconds, per_step = clock.perf_counter() - begun, its[:rows].mean() if rows else 0.0
             LOG.debug("%s: %d steps in %.3g s, %.3g iterations a step", model.name, done, seconds, per_step)
-        u_out = inputs if inputs is not None else np.zeros((n, model.nu))
-        rho_out = path[:, -1] if path is not None else np.zeros((n, model.nk)) + q[model.nqd :]
+        whole_motion = every == 1 and rows == n  # of a part a view would keep all
         traj = Trajectory(
             model,
-            t[::every][: rows + 1].copy(),  # a view would keep all of them
-            qs[: rows + 1],
-            ps[: rows + 1],
-            u_out[::every][:rows].copy(),
-            rho_out[every - 1 :: every][:rows].copy(),
-            lam[:rows],
+            t if whole_motion else t[::every][: rows + 1].copy(),
+            qs if whole_motion else qs[: rows + 1],
+            ps if whole_motion else ps[: rows + 1],
+            np.zeros((rows, model.nu)) if inputs is None else inputs[::every][:rows].copy(),
+            np.tile(q[model.nqd :], (rows, 1)) if path is None else path[every - 1 :: every, -1][:rows].copy(),
+            lam if whole_motion else lam[:rows],
             its[:rows].astype(np.int64),
             bool(stop),
             None if adapt is not None else self._thinned(every),
-            checks[:rows],
+            None if not judged else checks if whole_motion else checks[:rows],
         )
         self._say(
             traj, "warn" if status and accuracy == "raise" else accuracy, dt, adapt
@@ -546,7 +562,7 @@ class MidpointVI(OneStepMap):
 
     def _say(self, motion: Trajectory, accuracy: str, dt: Array, adapt: float | None) -> None:
         if len(dt):
-            say(motion, accuracy, order=self.order, dt=float(dt.min()), adapt=adapt)
+            say(motion, accuracy, order=self.order, dt=dt, adapt=adapt)
 
     def _fractions(self, adapt: float) -> Array:
         """Lengths of the pieces of a step between which prescribed values are asked for."""
@@ -620,7 +636,10 @@ class MidpointVI(OneStepMap):
 
     def _steps(self, steps: int | None, time: float | None) -> Array:
         """Lengths (N,) of the steps."""
-        n = self._count(steps, time)
+        return self._lengths(self._count(steps, time))
+
+    def _lengths(self, n: int) -> Array:
+        """Lengths (n,) of the first steps."""
         return np.full(n, self.dt) if isinstance(self.dt, float) else self.dt[:n]
 
     def _count(self, steps: int | None, time: float | None) -> int:
@@ -639,13 +658,13 @@ class MidpointVI(OneStepMap):
             duration = floats(time, "time")
             if np.ndim(time) or not (np.isfinite(duration).all() and (duration >= 0).all()):
                 raise ValueError(f"time must be a non-negative number, not {time}")
-            count = duration.item() / self.dt
-            if not count < 2**53:
-                raise ValueError(f"time = {time} is {count:.3g} steps of {self.dt:g}: too many")
-            steps = round(count)
-        if whole(steps, "steps") < 0:
+            many = duration.item() / self.dt
+            if not many < 2**53:
+                raise ValueError(f"time = {time} is {many:.3g} steps of {self.dt:g}: too many")
+            steps = round(many)
+        if (count := whole(steps, "steps")) < 0:
             raise ValueError(f"steps must be a non-negative whole number, not {steps}")
-        return whole(steps, "steps")
+        return count
 
     def _with_policy(
         self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int, adapt: float
@@ -1037,6 +1056,8 @@ def _forces_and_kinematic(out: Any, model: Model) -> tuple[Any, Any]:
 
 def _path(kinematic: Any, t: Array, parts: Array, prescribed: Configuration) -> Array | None:
     """Prescribed values (N, s, nk) between the times t (N+1,): after every part of a step from a function, else (s = 1) at its end."""
+    if kinematic is None:
+        return None
     n, stages = len(t) - 1, len(parts)
     times: Array = t[1:]
     if not callable(kinematic):
@@ -1057,6 +1078,8 @@ def _part(value: Any, steps: slice) -> Any:
 
 def _unnamed(value: Any, names: tuple[str, ...], rest: Array, steps: int, what: str) -> Any:
     """{name: number, array (steps,) or function of t} as a function or array of all, where `rest` are the values of the others."""
+    if value is None or type(value) is np.ndarray:
+        return value
     others = dict(zip(names, rest, strict=True))
 
     def row(entries: Mapping[str, float]) -> Array:

@@ -177,9 +177,9 @@ def _condition(motion: Trajectory, worst: int, samples: int) -> tuple[Condition 
 # ---- what simulate says
 
 
-def say(motion: Trajectory, accuracy: str, *, order: int, dt: float, adapt: float | None = None) -> None:
-    """Warn or raise when a step of a motion is no longer good; `dt` is the length of the steps (the shortest one)."""
-    if motion.checks is not None:
+def say(motion: Trajectory, accuracy: str, *, order: int, dt: Array, adapt: float | None = None) -> None:
+    """Warn or raise when a step of a motion is no longer good; `dt` (N,) are the lengths of the steps."""
+    if motion.checks is not None and accuracy != "ignore":
         _say(motion.checks, accuracy, motion.model, motion.t, order, dt, adapt, "", motion)
 
 
@@ -192,7 +192,7 @@ def say_of_batch(
     severity = np.nan_to_num(np.stack([_severity(one) for one in checks]), nan=-1.0).max(axis=1)
     i = int(severity.argmax())
     where = f" of rollout {i} ({int((severity > 1).sum())} of {len(checks)} have such steps)"
-    _say(checks[i][np.isfinite(checks[i]).all(axis=1)], accuracy, model, t, order, dt, None, where, batch)
+    _say(checks[i][np.isfinite(checks[i]).all(axis=1)], accuracy, model, t, order, np.array(dt), None, where, batch)
 
 
 def _say(
@@ -201,18 +201,18 @@ def _say(
     model: Model,
     t: Array,
     order: int,
-    dt: float,
+    lengths: Array,
     adapt: float | None,
     where: str,
     result: object,
 ) -> None:
     if accuracy == "ignore" or not len(checks):
         return
-    severity = _severity(checks)
-    if adapt is not None:
-        severity = np.maximum(severity, checks[:, JUMP] / adapt)
-    if not severity.max() > 1:
+    largest = checks.max(axis=0)
+    limit = JUMP_LIMIT if adapt is None else min(JUMP_LIMIT, adapt)
+    if not (largest[JUMP] > limit or largest[ERROR] > ERROR_LIMIT):
         return
+    severity, dt = np.maximum(checks[:, JUMP] / limit, checks[:, ERROR] / ERROR_LIMIT), float(lengths.min())
     bad = np.flatnonzero(severity > 1)
     worst, first = int(severity.argmax()), int(bad[0])
     jump, error = float(checks[worst, JUMP]), float(checks[worst, ERROR])
