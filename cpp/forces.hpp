@@ -190,8 +190,9 @@ template <class T> void elements_to_newton(Work<T>& w, const T* q, const T* v, c
 // h, its sizes and the dense Jacobian C (nc x nv) of the holonomic constraints at q; poses of the constraint joints
 // must be in P. `size` is what |h| is judged against: the terms of h, which may all vanish (a loop that closes at its
 // own root), and what the rounding of q, and of sines and cosines, does to h: kRoundingShare of it, so that the
-// tolerance never asks for less than a few units in the last place.
-constexpr double kRoundingShare = 0.1;
+// tolerance never asks for less than a few units in the last place. Coordinates below kSmallest (rad or m) are judged
+// as if they were that large: a joint at its stop at zero is no joint of infinite accuracy.
+constexpr double kRoundingShare = 0.1, kSmallest = 1e-3;
 // reads q, P; writes h, size, C; scratch: local
 template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& P, T* h, T* size, T* C) {
   const ModelData& M = *w.M;
@@ -205,7 +206,7 @@ template <class T> void constraint_rows(Work<T>& w, const T* q, const Poses<T>& 
     for (int i = 0; i < e.n; ++i) {
       const T g = w.local.gradient[i];
       C[c * M.nv + lv[i]] += g;
-      rounding += fabs_(g) * ((lq[i] < 0 ? T(0.0) : fabs_(q[lq[i]])) + T(turn[i]));
+      rounding += fabs_(g) * ((lq[i] < 0 ? T(0.0) : fabs_(q[lq[i]])) + T(turn[i] + kSmallest));
     }
     size[c] += T(kRoundingShare) * rounding;
   }

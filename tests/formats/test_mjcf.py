@@ -251,7 +251,8 @@ def test_cam_from_polynomial():
         '<body><joint name="p"/><geom size="1"/></body>',
         '<equality><joint joint1="p" joint2="q" polycoef="0 1 0.5 0.25 0.125"/></equality>',
     )
-    cam = formats.loads(text, "mjcf").elements[-1]
+    cam, limit = formats.loads(text, "mjcf").elements[-2:]
+    assert (limit.variable, limit.low, limit.high) == ("q", -np.pi / 2, np.pi / 2)
     assert (cam.driver, cam.follower) == ("q", "p")
     for x in (-1.5, 0.3, 1.2):
         assert cam.profile(x) == pytest.approx(x + 0.5 * x**2 + 0.25 * x**3 + 0.125 * x**4, abs=1e-12)

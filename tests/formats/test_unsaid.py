@@ -27,7 +27,8 @@ def mjcf(joint="", body="", after="", before="", kind="hinge"):
 LEFT_OUT = [
     (mjcf('armature="1"'), 4, "armature", "joint 'q': armature 1"),
     (mjcf('frictionloss="0.5"'), 4, "frictionloss", "joint 'q': frictionloss 0.5"),
-    (mjcf('range="-90 90"'), 4, "range", "joint 'q': range -1.5708 to 1.5708"),
+    (mjcf('range="0 90"', kind="ball"), 4, "range", "joint 'q': range up to 1.5708"),
+    (mjcf('range="90 -90"'), 4, "range", "joint 'q': range 1.5708 to -1.5708"),
     (mjcf('actuatorfrcrange="-1 1"'), 4, None, "joint 'q': actuatorfrcrange='-1 1'"),
     (mjcf('damping="1"', kind="ball"), 4, "damping", "joint 'q': damping of a ball joint"),
     (mjcf('stiffness="1"', kind="ball"), 4, "stiffness", "joint 'q': stiffness of a ball joint"),
@@ -115,7 +116,6 @@ def test_urdf(tmp_path):
     assert told.message.notes == (
         (2, "contacts of a <collision> shape (2 times, here first)"),
         (3, "<contact>"),
-        (5, "joint 'j': range -1 to 2"),
         (5, "the largest effort of a joint"),
         (6, "joint 'j': friction 0.25"),
         (7, "joint 'j': <safety_controller>"),
@@ -123,9 +123,9 @@ def test_urdf(tmp_path):
         (8, "<gazebo> (2 times, here first)"),
     )
     assert str(told.message).startswith(f"{path}: the model does not represent\n  line 2: ")
-    assert model.elements[-1].coefficient("j") == 0.5
+    assert model.elements[-2].coefficient("j") == 0.5
     with pytest.raises(
-        da.ModelError, match=r"not represented: contacts of a <collision> shape .*, and 7 more"
+        da.ModelError, match=r"not represented: contacts of a <collision> shape .*, and 6 more"
     ) as refused:
         da.load(path, strict=True)
     assert (refused.value.file, refused.value.line) == (str(path), 2)

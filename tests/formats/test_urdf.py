@@ -205,13 +205,14 @@ def test_every_type_of_joint():
         *(f"fly.{v}" for v in ("x", "y", "z", "qw", "qx", "qy", "qz")),
     }
     assert model.frame_names == ("world", "base", "upper", "lower", "finger", "tool", "puck", "ball")
-    gravity, damping, relation = model.elements
+    gravity, damping, relation, *limits = model.elements
     assert gravity == da.Gravity((0, 0, -9.81))
     assert dict(damping.coefficients) == {
         "shoulder": 0.1,
         **{f"fly.{v}": 0.2 for v in ("vx", "vy", "vz", "wx", "wy", "wz")},
     }
     assert relation == da.LinearRelation({"grip": 1.0, "elbow": -0.5}, 0.1)
+    assert limits == [da.Limit("shoulder", -1.0, 1.0), da.Limit("elbow", -2.2, 1.8)]  # grip = 0.5 elbow + 0.1
     base = model.frame_entries[1].frame
     assert base.visuals == (da.Visual("box", (1, 1, 0.1), color=(0.5, 0.5, 0.5, 1.0)),)
     forced = formats.loads(SMALL, "urdf", inputs=True, gravity=None, root="free")

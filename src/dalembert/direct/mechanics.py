@@ -20,7 +20,7 @@ class Mechanics:
     def __init__(self, model: Model) -> None:
         import casadi as ca
 
-        model.require_no_contacts("dmoc")
+        model.require_no_contacts("dmoc", limits=True)
         model.require_holonomic("dmoc", "optimize")
         for ball in model.configuration.places:
             raise ModelError(

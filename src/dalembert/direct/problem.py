@@ -60,7 +60,7 @@ def dmoc(
     velocity), `cost` (m -> running cost, integrated by the midpoint rule, eq. 20) and `final` (m -> cost at the end).
     With none given, effort 1. What m offers: see `Moment`.
 
-    `bounds`: {name of a variable or input: (low, high)}, numbers or one per node (N+1,) or step (N,). `path`: m ->
+    `bounds`: {name of a variable or input: (low, high)}, numbers or one per node (N+1,) or step (N,); limits of joints are bounds too. `path`: m ->
     [(low, expression, high), ...]. `periodic`: True, or names of the variables that return to their value ({name: s}:
     after a shift s); all momenta return too. `guess`: a Plan, a Trajectory (also of another length), a result of `optimize`, or q (n, nq);
     default a straight line. `solver`: "ipopt" or "fatrop" (faster, not for periodic motions). `method`: "dmoc", or the
@@ -543,6 +543,8 @@ def _closed(problem: _Problem, tr: Transcription, shifts: dict[int, float]) -> N
 
 def _bounds(problem: _Problem, tr: Transcription, bounds: Mapping[str, tuple[Any, Any]]) -> None:
     m, layout = problem.model, tr.layout
+    for name, (least, most) in m.limits.items():  # a motion between the stops is one of the model with them
+        tr.bound(f"limits of '{name}'", layout.q[:, m.index(name)], least, most)
     for name, pair in bounds.items():
         try:
             low, high = (np.asarray(b, dtype=float) for b in pair)

@@ -106,6 +106,7 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
     for place in model.configuration.places:
         if place.v.start >= model.nd:
             raise ExportError(f"ball '{place.name}': prescribed balls are not exported", culprit=place.name)
+    model = model.without_contacts()  # only limits get here
     plain = compile_model(model)
     tree = Tree(model)
     table = Table(tree)

@@ -28,11 +28,12 @@ def start_state(vi: MidpointVI, start: object, gains: Feedback | None) -> Array:
         return np.array(gains.X[0])
     try:
         q = satisfy_constraints(model, model.neutral())
-        found = vi.state(q)
-        vi.step(found)
+        found = vi.state(q, check=False)  # limits do not matter to the code
+        x = np.concatenate([found.q, found.p, np.zeros(model.nkv)])
+        vi.advance(x, np.concatenate([np.zeros(model.nu), q[model.nqd :]]))
     except (ConvergenceError, ValueError) as error:
         raise ValueError(f"give start= (a State) from which the test vectors can run: {error}") from None
-    return np.concatenate([found.q, found.p, np.zeros(model.nkv)])
+    return x
 
 
 def vector_inputs(vi: MidpointVI, x0: Array, steps: int, gains: Feedback | None = None) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -11,7 +12,7 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from ..control import Feedback
-from ..errors import ModelError
+from ..errors import ModelError, ModelWarning, user_level
 from ..estimate import ExtendedKalmanFilter
 from ..files import replacing
 from ..integrate import MidpointVI, OneStep, State
@@ -92,7 +93,12 @@ def export_c(
     ['cart_pole.h', 'cart_pole.c', 'cart_pole_vectors.h', 'main.c', 'CMakeLists.txt']
     """
     vi = _integrator(system)
-    vi.model.require_no_contacts("export_c")
+    vi.model.require_no_contacts("export_c", limits=True)
+    if vi.model.limits:
+        warnings.warn(
+            ModelWarning(f"the exported code takes no notice of limits of joints: {', '.join(vi.model.limits)}"),
+            stacklevel=user_level(),
+        )
     if real not in _PRECISION:
         raise ValueError(f"real must be 'double' or 'float', not {real!r}")
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or not 1 <= max_iterations <= 1000:

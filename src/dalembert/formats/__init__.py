@@ -42,7 +42,8 @@ def load(path: str | os.PathLike[str], *, format: str | None = None, **options: 
     """Read a model from the file at `path`; the suffix (.sexp .toml .json .urdf .xml .mjcf) or `format` says how.
 
     A file that does not name its model is named after the file. What a robot file says and the model does not represent is told in a
-    `ModelWarning` with lines; `strict=True` refuses it. More options for URDF and MJCF: see `dalembert.formats.urdf.read` and
+    `ModelWarning` with lines; `strict=True` refuses it. Ranges of joints become `Limit` elements, which `simulate` heeds; `limits=False` leaves
+    them out. More options for URDF and MJCF: see `dalembert.formats.urdf.read` and
     `dalembert.formats.mjcf.read`.
 
     >>> import tempfile, dalembert as da

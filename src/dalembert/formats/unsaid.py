@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from inspect import currentframe
 
-from ..errors import ModelError, ModelWarning
+from ..errors import ModelError, ModelWarning, user_level
 from .markup import Tag
 
-NO_LIMIT = 1e6  # rad or m: what writers say where a format demands a limit
 SHOWN = 20  # lines of a warning; the attribute `notes` has all
 
 
@@ -23,11 +21,6 @@ class Unsaid:
     def add(self, tag: Tag, what: str, culprit: str | None = None) -> None:
         """Something that the element says and the model does not."""
         self._notes.append((tag.line, tag.column, what, culprit))
-
-    def limit(self, tag: Tag, joint: str, low: float, high: float) -> None:
-        """The range of a joint (rad or m)."""
-        if max(-low, high) < NO_LIMIT:
-            self.add(tag, f"joint '{joint}': range {low:.6g} to {high:.6g}", joint)
 
     def each(self, tags: list[Tag], what: str) -> None:
         """The same about several elements, in one line at the first of them."""
@@ -49,13 +42,4 @@ class Unsaid:
         lines += [f"and {len(notes) - SHOWN} more" for _ in notes[SHOWN : SHOWN + 1]]
         message = f"{self.file or 'the text'}: the model does not represent\n  " + "\n  ".join(lines)
         told = tuple((line, what) for line, _, what, _ in notes)
-        warnings.warn(ModelWarning(message, file=self.file, notes=told), stacklevel=_user_level())
-
-
-def _user_level() -> int:
-    """The stack level of the first caller outside of this package."""
-    level, frame = 1, currentframe()
-    frame = None if frame is None else frame.f_back
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("dalembert."):
-        frame, level = frame.f_back, level + 1
-    return level
+        warnings.warn(ModelWarning(message, file=self.file, notes=told), stacklevel=user_level())

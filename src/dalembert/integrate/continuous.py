@@ -12,6 +12,7 @@ from ..arrays import finite, floats, needed, number, vector
 from ..errors import ConvergenceError, ModelError
 from ..mechanics import core
 from ..model import Model
+from .impacts import say_crossed
 from .trajectory import Trajectory
 
 Array = NDArray[np.float64]
@@ -42,7 +43,7 @@ def simulate_continuous(
     """
     from scipy.integrate import solve_ivp
 
-    needed(model, Model).require_no_contacts("simulate_continuous")
+    needed(model, Model).require_no_contacts("simulate_continuous", limits=True)
     c = core(model)
     nd, nq, nk = model.nd, model.nq, model.nk
     times = floats(t, "t")
@@ -95,4 +96,5 @@ def simulate_continuous(
     traj = Trajectory(model, solution.t, qs, p, us, qs[1:, nd:], np.zeros((n, model.nc)), np.zeros(n, dtype=np.int64))
     if not solution.success:
         raise ConvergenceError(f"solve_ivp: {solution.message}", time=float(solution.t[-1]), trajectory=traj)
+    say_crossed(model, traj.t, traj.q, "simulate_continuous")
     return traj

@@ -24,7 +24,7 @@ from ..errors import ConvergenceError, Stop
 from ..mechanics import core, gap_jacobian, gaps
 from ..progress import progress as shown
 from .events import Occurrence, Watch, may_dip, passed, zero
-from .impacts import REST, TOUCH, Contacts, Impact, Jump, check_gaps, complementary, impacts_of
+from .impacts import REST, TOUCH, Blow, Contacts, Impact, Jump, check_gaps, complementary, impacts_of
 from .quality import BALANCE, STEPS
 from .trajectory import State, Trajectory, fixed
 
@@ -107,6 +107,7 @@ class Run:
         self.held: tuple[int, ...] = ()  # gaps that are constraints now
         self.freed: set[int] = set()  # gaps that were let go in this step
         self.forced: set[int] = set()  # gaps that stay closed until its end
+        self.struck: set[int] = set()  # gaps that closed at this very instant
         self.happened = 0  # in this step
         self.impacts: list[Impact] = []
         self.pieces: list[Piece] = []
@@ -308,6 +309,7 @@ class Run:
         self.k, self.begun, self.split = k + 1, 0.0, False
         self.freed.clear()
         self.forced.clear()
+        self.struck.clear()
         self.happened = 0
 
     def _occurred(self, w: Watch, at: State) -> State | str | None:
@@ -565,15 +567,18 @@ class Run:
         e = contacts.e.copy()
         blow = contacts.blow(here, touching, e)
         slow = 1e-10 * (np.abs(blow.before).max() + np.abs(here.gradients @ here.v).max()) + 1e-14
-        held, bent = self._resting(here, blow.rows, blow.after, blow.p, slow)
-        flight = 2 * blow.after < REST * self.dt[k] * -bent
+        held, bent = self._resting(here, blow, blow.after <= slow)
+        flight = 2 * blow.after < REST * self.dt[k] * -bent  # it would be back at once
         short = [i for i, hit, ends in zip(blow.rows, blow.impulse > 0, flight, strict=True) if hit and ends and e[i]]
-        if short:  # it would be back at once
+        if short:
             e[short] = 0.0
             blow = contacts.blow(here, touching, e)
-            held, _ = self._resting(here, blow.rows, blow.after, blow.p, slow)
-        if number in self.freed or (not tau and not blow.impulse.any() and held == self.held):
+        held, _ = self._resting(here, blow, (blow.after <= slow) | flight)
+        if tau:
+            self.struck.clear()
+        if number in self.freed or number in self.struck:
             self.forced.add(number)  # nothing pushes, and still it would close: it stays until the end of the step
+        self.struck.add(number)
         if blow.before.min() < -slow:
             self.impacts += impacts_of(blow, contacts.names, self.model, self.q, self.now, k)
         self.p = blow.p
@@ -582,15 +587,13 @@ class Run:
             self.p = self._along(self.q[None], self.p[None], self._rate(self.q)[None])[0]
         return blow.jumps
 
-    def _resting(
-        self, here: Any, rows: tuple[int, ...], after: Array, p: Array, slow: float
-    ) -> tuple[tuple[int, ...], Array]:
-        """Which of the gaps `rows` stay closed, and the accelerations of all of them then."""
-        free = here.accelerations(self.u[self.k], rows, p)
-        A = here.resistance(rows)
-        calm = np.flatnonzero(after <= slow)
+    def _resting(self, here: Any, blow: Blow, closed: Any) -> tuple[tuple[int, ...], Array]:
+        """Which of the gaps of a blow that are `closed` (they do not open) stay so, and the accelerations of all of them then."""
+        free = here.accelerations(self.u[self.k], blow.rows, blow.p)
+        A = here.resistance(blow.rows)
+        calm = np.flatnonzero(closed)
         force = complementary(A[np.ix_(calm, calm)], free[calm])
-        held = tuple(rows[i] for i in calm[force > 0])
+        held = tuple(blow.rows[i] for i in calm[force > 0])
         return held, free + A[:, calm] @ force
 
     def _fail(self, status: int, error: float) -> None:

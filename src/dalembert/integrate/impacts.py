@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import AccuracyError, AccuracyWarning, ConvergenceError
+from ..errors import AccuracyError, AccuracyWarning, ConvergenceError, user_level
 from ..mechanics import (
     acceleration,
     constraint_jacobian,
@@ -248,7 +248,15 @@ def check_gaps(model: Model, q: Array, what: str) -> None:
         gap = gaps(model, q)
         worst = int(gap.argmin())
         if gap[worst] < -CROSSED:
-            raise ValueError(f"{what} violates {model.gaps[worst].name} by {-gap[worst]:.3g}")
+            raise ValueError(f"{what} violates {model.gaps[worst].name} by {-gap[worst]:.3g}{_range(model, worst)}")
+
+
+def _range(model: Model, number: int) -> str:
+    """The range of the joint whose limit a gap is, for messages."""
+    for variable, (low, high) in model.limits.items():
+        if model.gaps[number].name.startswith(f"Limit({variable}) "):
+            return f": '{variable}' goes from {low:.6g} to {high:.6g}"
+    return ""
 
 
 def say_crossed(model: Model, t: Array, q: Array, who: str, accuracy: str = "warn") -> None:
@@ -268,4 +276,4 @@ def say_crossed(model: Model, t: Array, q: Array, who: str, accuracy: str = "war
     )
     if accuracy == "raise":
         raise AccuracyError(text, time=when, step=first, first=first, count=len(bad))
-    warnings.warn(AccuracyWarning(text, time=when, step=first, first=first, count=len(bad)), stacklevel=4)
+    warnings.warn(AccuracyWarning(text, time=when, step=first, first=first, count=len(bad)), stacklevel=user_level())

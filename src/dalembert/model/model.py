@@ -7,6 +7,7 @@ kinematic ones in the same order, then kinematic ones that only elements mention
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 from ..arrays import Array, finite, nearest, number
 from ..errors import InertiaWarning, ModelError, user_level
 from .configuration import KINDS, Configuration
-from .elements import ELEMENTS, WORLD, ContactElement, Element, Gap, is_known
+from .elements import ELEMENTS, WORLD, ContactElement, Element, Gap, Limit, is_known
 from .frames import TURN, Frame, Kinematic, Row, flatten, unflatten
 from .parameter import Parameter, Revalued, collect, parameters_in
 from .spline import Spline
@@ -59,8 +60,6 @@ class Model:
     ) -> None:
         if not isinstance(frames, Frame) and (isinstance(frames, str) or not isinstance(frames, Iterable)):
             raise ModelError(f"frames must be Frame values, not {frames!r}", culprit="frames")
-        if isinstance(elements, str) or not isinstance(elements, Iterable):
-            raise ModelError(f"elements must be a list of Element values, not {elements!r}", culprit="elements")
         roots = (frames,) if isinstance(frames, Frame) else tuple(frames)
         for root in roots:
             if not isinstance(root, Frame):
@@ -69,6 +68,13 @@ class Model:
         self._name = str(name)
         self._entries = tuple(_walk(roots))
         self._index_frames()
+        self._take(elements, variables)
+        self._check_masses()
+
+    def _take(self, elements: Iterable[Element], variables: Sequence[str] | None) -> None:
+        """Elements, and all that depends on them, where the frames are known."""
+        if isinstance(elements, str) or not isinstance(elements, Iterable):
+            raise ModelError(f"elements must be a list of Element values, not {elements!r}", culprit="elements")
         given = tuple(elements)
         for element in given:
             if not isinstance(element, Element):
@@ -77,11 +83,10 @@ class Model:
                 raise _unknown_kind(element)
         self._index_variables(given, variables)
         self._index_inputs(given)
-        self._check_masses()
         self._elements = given
         self._elements = tuple(e.resolved(self) for e in given)
         self._check_elements()
-        self._parameters = collect([flatten(roots), [tuple(_numbers_of(e).values()) for e in self._elements]])
+        self._parameters = collect([flatten(self._frames), [tuple(_numbers_of(e).values()) for e in self._elements]])
         self._structure: Model | None = None  # itself; a circle would keep it alive
 
     # ---- parameters
@@ -201,6 +206,24 @@ class Model:
         """What limits and contacts keep from becoming negative."""
         return tuple(gap for e in self._elements if isinstance(e, ContactElement) for gap in e.gaps)
 
+    @cached_property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Ranges of the joints that have limits: {variable: (low, high)}, infinite where there is no stop.
+
+        >>> from dalembert import Limit, Model, tx
+        >>> Model([tx("x", mass=1.0)], [Limit("x", 0.0)]).limits
+        {'x': (0.0, inf)}
+        """
+        found: dict[str, tuple[float, float]] = {}
+        for e in self._elements:
+            if isinstance(e, Limit):
+                low, high = found.get(e.variable, (-math.inf, math.inf))
+                found[e.variable] = (
+                    low if e.low is None else max(low, e.low),
+                    high if e.high is None else min(high, e.high),
+                )
+        return found
+
     def without_contacts(self) -> Model:
         """The same mechanism without limits and contacts (itself if it has none): what maps of single steps and optimizations work with.
 
@@ -212,10 +235,13 @@ class Model:
             return self
         return self.with_elements([e for e in self._elements if not isinstance(e, ContactElement)])
 
-    def require_no_contacts(self, who: str) -> None:
-        """ModelError if there are limits or contacts, of which `who` would take no notice."""
-        if self.gaps:
-            label = next(e.label for e in self._elements if isinstance(e, ContactElement))
+    def require_no_contacts(self, who: str, limits: bool = False) -> None:
+        """ModelError if there are contacts, of which `who` would take no notice, or limits, unless it takes care of these (`limits`)."""
+        ignored = (
+            e.label for e in self._elements if isinstance(e, ContactElement) and not (limits and isinstance(e, Limit))
+        )
+        label = next(ignored, None)
+        if label is not None:
             raise ModelError(
                 f"{label}: {who} takes no notice of limits and contacts; pass model.without_contacts() if that is meant",
                 culprit=label,
@@ -228,7 +254,15 @@ class Model:
         >>> len(Model([tx("x", mass=1.0)]).with_elements([Gravity()]).elements)
         1
         """
-        return Model(self._frames, elements, self._name, variables=tuple(name for name, _ in self._joints))
+        new = Model.__new__(Model)
+        new._frames, new._name, new._entries, new._frame_index = (
+            self._frames,
+            self._name,
+            self._entries,
+            self._frame_index,
+        )
+        new._take(elements, tuple(name for name, _ in self._joints))
+        return new
 
     @property
     def velocities(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def import_urdf(source: str | bytes, system: System | None = None, prefix: str |
     """
     from ..formats import loads
 
-    model = loads(source, "urdf", gravity=None, massless="kinematic")
+    model = loads(source, "urdf", gravity=None, massless="kinematic", limits=False)
     others = [e.label for e in model.elements if not isinstance(e, Damping)]
     if others:
         raise NotImplementedError(

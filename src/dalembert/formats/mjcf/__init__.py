@@ -3,13 +3,14 @@
 Read: the tree of bodies with hinge, slide, ball and free joints (several per body, any axis and anchor, `ref`); mass
 and inertia from `inertial` or from primitive geoms; joint stiffness and damping; equality connect, weld, joint, tendon;
 spatial tendons between two sites as springs, dampers or (with an equality) constant distances; fixed tendons with an
-equality; motors with their gear, position and velocity servos on hinges and slides as `ConfigForce` (times gear and gain, so that the
+equality; ranges of hinges and slides as hard stops (`Limit`; limits=False or skip="range" leave them out);
+motors with their gear, position and velocity servos on hinges and slides as `ConfigForce` (times gear and gain, so that the
 input is MuJoCo's ctrl), with the spring and damper of a servo; gravity; default classes; keyframes as configurations;
 `compiler` angle, eulerseq, inertiafromgeom, boundmass, boundinertia, settotalmass. Ball and free joints have the
 variables joint.rz .ry .rx (and .tx .ty .tz).
 
 Told in one `ModelWarning` with file and lines, or refused with strict=True: what would change the motion and is not represented. Name it in
-`skip` to leave it out without a word: "range" (of joints, tendons, controls), "contact", "armature", "frictionloss", "actuator" (of other
+`skip` to leave it out without a word: "range" (of balls, tendons, controls), "contact", "armature", "frictionloss", "actuator" (of other
 kinds), "tendon", "equality", "damping" and "stiffness" (of balls), "fluid", "gravcomp". Masses of meshes are refused ("geom"). Constraints are
 hard: solref, solimp of an equality are told.
 
@@ -26,7 +27,7 @@ from collections.abc import Sequence
 
 from ...arrays import nearest
 from ...errors import ModelError
-from ...model import Model
+from ...model import Limit, Model
 from ..document import Configurations
 from ..markup import parse
 from .configurations import read_configurations
@@ -44,9 +45,10 @@ _SECTIONS = (*_IGNORED, "worldbody", "equality", "tendon", "actuator", "keyframe
 
 
 def read(
-    raw: bytes, file: str | None = None, *, skip: Sequence[str] = (), strict: bool = False
+    raw: bytes, file: str | None = None, *, skip: Sequence[str] = (), limits: bool = True, strict: bool = False
 ) -> tuple[Model, Configurations]:
-    """Read an MJCF text; `skip` names features (see above) to leave out without a word. What else the model does not represent is told in one
+    """Read an MJCF text; `skip` names features (see above) to leave out without a word. `limits`: ranges of joints become `Limit` elements without
+    restitution, which simulations heed; False leaves them out without a word. What else the model does not represent is told in one
     `ModelWarning` with lines of `file`; with `strict` it is refused.
 
     >>> text = b'''<mujoco><worldbody><body name="bob"><joint name="q" axis="1 0 0"/>
@@ -71,6 +73,9 @@ def read(
     read_joint_forces(settings, tree, elements)
     read_ties(settings, tree, elements)
     read_actuators(settings, tree, elements)
+    if limits and "range" not in left_out:
+        for tag, *fields in tree.ranges.found(tree.joints, settings.unsaid):
+            elements.add(tag, Limit, *fields)
     frames = build_frames(settings, tree)
     try:
         model = Model(frames, elements.found, root.get("model") or "mujoco")

@@ -119,6 +119,7 @@ def _joint_equality(settings: Settings, tree: Tree, elements: Elements, tag: Tag
     c = (*tag.numbers("polycoef", None, (0.0, 1.0)), 0.0, 0.0, 0.0, 0.0, 0.0)[:5]
     if "joint2" not in tag.attributes:
         elements.add(tag, LinearRelation, ((first.name, 1.0),), first.ref + c[0])
+        tree.ranges.tie(first.name, None, 0.0, first.ref + c[0])
         return
     second = tree.variable(tag, tag.need("joint2"))
     if first is second:
@@ -126,6 +127,7 @@ def _joint_equality(settings: Settings, tree: Tree, elements: Elements, tag: Tag
     if not any(c[2:]):
         offset = first.ref + c[0] - c[1] * second.ref
         elements.add(tag, LinearRelation, ((first.name, 1.0), (second.name, -c[1])), offset)
+        tree.ranges.tie(first.name, second.name, c[1], offset)
         return
     low, high = second.tag.numbers("range", 2, (0.0, 0.0))
     if second.kind == "hinge":

@@ -15,6 +15,7 @@ from ...errors import ModelError
 from ...model.elements import WORLD
 from .. import rigid
 from ..document import MAX_PARTS
+from ..limits import Ranges
 from ..markup import Tag
 from ..names import Names
 from ..rigid import Array
@@ -72,6 +73,7 @@ class Tree:
     def __init__(self, root: Tag) -> None:
         self.bodies = [Body(root, -1, WORLD, np.eye(4), np.eye(4))]
         self.joints: dict[str, Joint] = {}
+        self.ranges = Ranges()
         self._numbers: dict[str, int] = {WORLD: 0}  # of bodies
         self._sites: dict[str, tuple[int, Array]] = {}
         self._frames = Names([WORLD])
@@ -178,12 +180,15 @@ def _read_contents(settings: Settings, tree: Tree, tag: Tag, number: int, childc
             _read_joint(settings, tree, child, number, childclass)
 
 
-def _note_rest(settings: Settings, tag: Tag, joint: Tag, name: str, kind: str) -> None:
+def _read_rest(settings: Settings, tree: Tree, tag: Tag, joint: Tag, name: str, kind: str) -> None:
     """What a joint says besides its place, its springs and dampers: its range, and what nobody here knows."""
     limits = settings.range_of(joint)
     if limits is not None and "range" not in settings.skip:
         low, high = (settings.angle(x) for x in limits) if kind in ("hinge", "ball") else limits
-        settings.unsaid.limit(tag, name, low, high)
+        if kind in ("hinge", "slide"):
+            tree.ranges.add(tag, name, low, high)
+        elif kind == "ball":
+            settings.unsaid.add(tag, f"joint '{name}': range up to {high:.6g}", name)
     for key in joint.attributes:
         if key not in _OF_JOINT:
             settings.unsaid.add(tag, f"joint '{name}': {key}={joint.attributes[key]!r:.60}", name)
@@ -214,7 +219,7 @@ def _read_joint(settings: Settings, tree: Tree, tag: Tag, number: int, childclas
     for feature in ("armature", "frictionloss"):
         if filled.number(feature, 0.0):
             settings.leave_out(feature, tag, f"joint '{name}': {feature} {filled.number(feature):g}", name)
-    _note_rest(settings, tag, filled, name, kind)
+    _read_rest(settings, tree, tag, filled, name, kind)
     anchor = np.array(filled.numbers("pos", 3, (0.0,) * 3))
     joint = Joint(filled, name, kind, anchor, axis, settings.angle(ref) if kind == "hinge" else ref)
     tree.joints[name] = joint

@@ -20,6 +20,7 @@ from ...model import (
     Distance,
     Element,
     Gravity,
+    Limit,
     LinearDamper,
     LinearRelation,
     LinearSpring,
@@ -30,6 +31,7 @@ from ...model import (
 from ...model.elements import WORLD
 from .. import rigid
 from ..document import named_values
+from ..limits import written
 from ..links import Link, links_of, text
 from ..rigid import Array
 
@@ -69,6 +71,7 @@ class _Writer:
         self.several |= {name + s for name in self.floating.values() for s in (".x", ".y", ".z", ".vx", ".vy", ".vz")}
         self.gravity: tuple[float, ...] | None = None
         self.joint: dict[str, dict[str, float]] = {v: {} for v in (*model.variables, *model.velocities)}
+        self.limits: dict[str, tuple[float, float]] = {}
         self.sites: dict[str, None] = {}
         self.sections: dict[str, list[str]] = {"equality": [], "tendon": [], "actuator": []}
         for e in model.elements:
@@ -96,6 +99,10 @@ class _Writer:
             self.sections["actuator"].append(f"<motor name={quoteattr(e.input)} joint={quoteattr(e.variable)}{gear}/>")
         elif isinstance(e, LinearRelation):
             self._relation(e)
+        elif isinstance(e, Limit):
+            self._one_variable(e, e.variable)
+            if not written(e, self.model, self.limits):
+                raise self._cannot(e)
         elif isinstance(e, PointToPoint) and np.linalg.matrix_rank(np.array(e.directions)) == e.size == 3:
             ends = f"site1={quoteattr(self._site(e.frame1))} site2={quoteattr(self._site(e.frame2))}"
             self.sections["equality"].append(f"<connect {ends}/>")
@@ -213,6 +220,9 @@ class _Writer:
                 back = rigid.inverse(behind)
                 kind = {"r": "hinge", "t": "slide", "b": "ball"}[motion.kind]
                 extra = "".join(f' {key}="{x!r}"' for key, x in self.joint.get(motion.variable, {}).items())
+                if motion.variable in self.limits:
+                    low, high = self.limits[motion.variable]
+                    extra += f' range="{low!r} {high!r}"'
                 where = f'pos="{text(back[:3, 3])}"'
                 if kind != "ball":
                     where += f' axis="{text(back[:3, motion.axis])}"'

@@ -20,6 +20,7 @@ from ...model import (
     Frame,
     Gravity,
     Kinematic,
+    Limit,
     LinearRelation,
     Model,
     Visual,
@@ -30,8 +31,9 @@ from ...model import (
 from ...model.elements import WORLD
 from .. import rigid
 from ..document import Configurations
+from ..limits import NO_LIMIT, Ranges
 from ..markup import Tag, parse
-from ..unsaid import NO_LIMIT, Unsaid
+from ..unsaid import Unsaid
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 _IN_JOINT = ("parent", "child", "origin", "axis", "mimic", "dynamics", "limit")
@@ -48,15 +50,17 @@ def read(
     gravity: Sequence[float] | None = DEFAULT_GRAVITY,
     inputs: bool = False,
     massless: str = "error",
+    limits: bool = True,
     strict: bool = False,
 ) -> tuple[Model, Configurations]:
     """Read a URDF text.
 
     `root`: "fixed" to the world, or "free" (`floating(root)`: root.x ... root.qz). `gravity`: URDF has none of its own;
     None for none. `inputs`: a force input for every joint that does not mimic another. `massless`: what to do with
-    joints that move no mass: "error", or "kinematic" (their variable is prescribed).
+    joints that move no mass: "error", or "kinematic" (their variable is prescribed). `limits`: ranges of joints become `Limit` elements without
+    restitution, which simulations heed; False leaves them out without a word.
 
-    What the model does not represent (limits, friction, collisions, transmissions, ...) is told in one `ModelWarning` with lines of `file`;
+    What the model does not represent (friction, collisions, transmissions, ...) is told in one `ModelWarning` with lines of `file`;
     with `strict` it is refused.
 
     >>> text = b'<robot name="r"><link name="base"/></robot>'
@@ -69,8 +73,8 @@ def read(
     if robot.name != "robot":
         raise robot.wrong(f"a URDF file starts with <robot>, not <{robot.name}>")
     reader = _Reader(robot, file)
-    model = reader.model(root, gravity, inputs, massless)
     unsaid = Unsaid(file, strict)
+    model = reader.model(root, gravity, inputs, massless, unsaid if limits else None)
     reader.note(unsaid)
     unsaid.tell()
     return model, {}
@@ -103,7 +107,10 @@ class _Reader:
             raise tag.wrong(f"joint '{joint.get('name')}': unknown link '{link}'", link)
         return link
 
-    def model(self, root: str, gravity: Sequence[float] | None, inputs: bool, massless: str) -> Model:
+    def model(
+        self, root: str, gravity: Sequence[float] | None, inputs: bool, massless: str, unsaid: Unsaid | None
+    ) -> Model:
+        """`unsaid`: what to tell about ranges that the model cannot have; None for a model without limits."""
         if not self.links:
             raise self.robot.wrong("the robot has no links")
         order = self._order()
@@ -134,6 +141,9 @@ class _Reader:
                     raise
                 raise place.wrong(error.reason, error.culprit) from None
         elements = self._elements(gravity, inputs, massless, heavy)
+        if unsaid is not None:
+            movable = [name for name, joint in self.joints.items() if massless == "error" or heavy[self._child(joint)]]
+            elements += [Limit(name, low, high) for _, name, low, high in self._ranges().found(movable, unsaid)]
         try:
             return Model(tops, elements, self.robot.get("name") or "robot")
         except ModelError as error:
@@ -143,9 +153,7 @@ class _Reader:
         """What the file says and the model does not."""
         for name, joint in self.joints.items():
             for tag in joint.children:
-                if tag.name == "limit" and joint.need("type") != "fixed":
-                    self._note_limit(unsaid, joint, tag, name)
-                elif tag.name == "dynamics" and tag.number("friction", 0.0):
+                if tag.name == "dynamics" and tag.number("friction", 0.0):
                     unsaid.add(tag, f"joint '{name}': friction {tag.number('friction'):g}", name)
                 elif tag.name not in _IN_JOINT:
                     unsaid.add(tag, f"joint '{name}': <{tag.name}>", name)
@@ -160,10 +168,19 @@ class _Reader:
             for kind in dict.fromkeys(tag.name for tag in others):
                 unsaid.each([tag for tag in others if tag.name == kind], f"<{kind}>")
 
-    def _note_limit(self, unsaid: Unsaid, joint: Tag, tag: Tag, name: str) -> None:
-        kind = joint.need("type")
-        if kind in ("revolute", "prismatic") and ("lower" in tag.attributes or "upper" in tag.attributes):
-            unsaid.limit(tag, name, tag.number("lower", 0.0), tag.number("upper", 0.0))
+    def _ranges(self) -> Ranges:
+        """The ranges of all joints that have one, and which joint follows which."""
+        ranges = Ranges()
+        for name, joint in self.joints.items():
+            if joint.need("type") not in ("revolute", "continuous", "prismatic"):
+                continue
+            tag, mimic = joint.one("limit"), joint.one("mimic")
+            said = tag is not None and ("lower" in tag.attributes or "upper" in tag.attributes)
+            if tag is not None and said and joint.need("type") != "continuous":
+                ranges.add(tag, name, tag.number("lower", 0.0), tag.number("upper", 0.0))
+            if mimic is not None:
+                ranges.tie(name, mimic.need("joint"), mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
+        return ranges
 
     def _order(self) -> list[str]:
         """Links from the root down, parents first."""

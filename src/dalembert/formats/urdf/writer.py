@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import ModelError
 from ...model import Damping, Element, Gravity, LinearRelation, Model
 from .. import rigid
+from ..limits import NO_LIMIT, written
 from ..links import Link, links_of, text
 from ..names import Names
 from .reader import DEFAULT_GRAVITY
@@ -24,7 +25,8 @@ _PLANAR = (".tx", ".ty", ".rz")
 def write(model: Model) -> str:
     """A model as URDF, with the root link "world"; `ModelError` says what cannot be said in URDF.
 
-    That is: kinematic variables, screws, balls that do not float, and all elements but damping, relations of two variables (mimic), and gravity
+    That is: kinematic variables, screws, balls that do not float, and all elements but damping, limits without restitution, relations of two
+    variables (mimic), and gravity
     (0, 0, -9.81), which `read` assumes. Reading the text gives the same mechanics and names; elementary constant frames
     come back as fixed transforms, and frames that need a link but have no name get one.
 
@@ -44,6 +46,7 @@ class _Writer:
         self.mimic: dict[str, tuple[str, float, float]] = {}
         self.joint_names = Names(model.variables)
         self.link_names = Names(link.name for link in self.links)
+        self.limits: dict[str, tuple[float, float]] = {}
         self.written: set[str] = set()
         for e in model.elements:
             self._element(e)
@@ -57,6 +60,8 @@ class _Writer:
             if one in self.mimic:
                 raise ModelError(f"{e.label}: a URDF joint can mimic one other joint only", culprit=e.label)
             self.mimic[one] = (two, -b / a, e.offset / a)
+        elif written(e, self.model, self.limits):
+            pass
         elif not (isinstance(e, Gravity) and e.masses is None and e.acceleration == DEFAULT_GRAVITY):
             reason = "URDF readers assume gravity (0, 0, -9.81)" if isinstance(e, Gravity) else "URDF cannot say this"
             raise ModelError(f"{e.label}: {reason}", culprit=e.label)
@@ -66,9 +71,11 @@ class _Writer:
         for link in self.links[1:]:
             out += self._joints(link)
             out += self._link(link)
-        left = [v for v in self.mimic if v not in self.written]
+        left = [v for v in (*self.mimic, *self.limits) if v not in self.written]
         if left:
-            raise ModelError(f"variable '{left[0]}' of a relation is not a URDF joint of its own", culprit=left[0])
+            raise ModelError(
+                f"variable '{left[0]}' of a relation or limit is not a URDF joint of its own", culprit=left[0]
+            )
         return [*out, "</robot>"]
 
     def _joints(self, link: Link) -> list[str]:
@@ -102,7 +109,8 @@ class _Writer:
                 raise ModelError(
                     f"'{motion.variable}': URDF has floating bodies, no ball joints", culprit=motion.variable
                 )
-            kind = "continuous" if motion.kind == "r" else "prismatic"
+            turns = "revolute" if motion.variable in self.limits else "continuous"
+            kind = turns if motion.kind == "r" else "prismatic"
             damping = self.damping.get(motion.variable, 0.0)
             out += self._joint(motion.variable, kind, parent, child, origin, axis, damping)
             parent, origin = child, after
@@ -140,8 +148,9 @@ class _Writer:
         out += [f"    <parent link={quoteattr(parent)}/>", f"    <child link={quoteattr(child)}/>"]
         if axis is not None:
             out.append(f'    <axis xyz="{text(axis)}"/>')
-        if kind == "prismatic":  # URDF demands limits here; they mean nothing to `read`
-            out.append('    <limit lower="-1e6" upper="1e6" effort="1e6" velocity="1e6"/>')
+        if kind in ("prismatic", "revolute"):  # URDF demands limits here; numbers as large as these are none to `read`
+            low, high = self.limits.get(name, (-NO_LIMIT, NO_LIMIT))
+            out.append(f'    <limit lower="{low!r}" upper="{high!r}" effort="1e6" velocity="1e6"/>')
         if damping:
             out.append(f'    <dynamics damping="{damping!r}"/>')
         if name in self.mimic:
