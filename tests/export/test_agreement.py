@@ -75,10 +75,11 @@ def case(name: str, dt: float, options: bool = True) -> tuple[da.MidpointVI, np.
 
 
 def sensors(vi: da.MidpointVI, seed: int = 0) -> object:
-    """Three of the variables and a momentum."""
+    """Three of the coordinates, a momentum, and where a frame is."""
     rng = np.random.default_rng(seed)
-    names = [*rng.permutation(vi.dx_names[: vi.model.nv])[:3], vi.dx_names[vi.model.nv]]
-    return da.measure(vi, *map(str, names))
+    names = [*rng.permutation(vi.x_names[: vi.model.nq])[:3], vi.x_names[vi.model.nq]]
+    linear = da.measure(vi, *map(str, names))
+    return linear + da.measure_frame(vi, vi.model.frame_names[-1]) if vi.model.nd % 2 else linear
 
 
 def close(a: np.ndarray, b: np.ndarray, tolerance: float, size: float = 0.0, rounding: float = 0.0) -> None:
@@ -97,7 +98,7 @@ def rounded(vi: da.MidpointVI, x: np.ndarray, rng: np.random.Generator) -> np.nd
 def test_double_precision(name, tmp_path):
     """1e-12 per step (states relative to what rounding of where it starts amounts to), A and B too; the filter 1e-10."""
     vi, x = case(name, 0.01)
-    ekf = None if name in BALLS else da.ExtendedKalmanFilter(vi, sensors(vi), Q=1e-6, R=1e-4)
+    ekf = da.ExtendedKalmanFilter(vi, sensors(vi), Q=1e-6, R=1e-4)
     c = Compiled(vi, tmp_path, start=x, vectors=1, ekf=ekf)
     rng = np.random.default_rng(0)
     at = x
@@ -113,8 +114,7 @@ def test_double_precision(name, tmp_path):
         close(a, A, 1e-12, rounding=np.abs(A2 - A).max())
         close(b, B, 1e-12, rounding=np.abs(B2 - B).max(initial=0.0))
         at = new
-    if ekf is not None:
-        follow_filter(c, vi, ekf, x, rng)
+    follow_filter(c, vi, ekf, x, rng)
 
 
 def follow_filter(c: Compiled, vi: da.MidpointVI, ekf: da.ExtendedKalmanFilter, x: np.ndarray, rng) -> None:

@@ -111,6 +111,49 @@ def test_prescribed_variables_in_the_filter(tmp_path):
         assert max(loop.off()) < 1e-10
 
 
+def satellite() -> tuple[da.MidpointVI, da.System, np.ndarray, np.ndarray]:
+    """A tumbling body with an arm on a ball joint, three torques and a motor; a motion of 40 steps under them."""
+    arm = da.ry("arm", da.tx(0.5, name="tip", mass=0.3), name="forearm", mass=0.4, inertia=(0.1, 0.2, 0.15))
+    wrist = da.ball("wrist", arm, name="hand", mass=0.5, inertia=(0.2, 0.15, 0.1), com=(0.1, 0.0, 0.05))
+    body = da.floating("body", da.tz(0.4, wrist), name="body", mass=2.0, inertia=(1.0, 1.4, 0.8))
+    torques = [da.ConfigForce(f"body.w{a}", f"t{a}") for a in "xyz"]
+    model = da.Model([body], [*torques, da.ConfigForce("arm", "motor"), da.Damping(0.05)], name="satellite")
+    vi = da.MidpointVI(model, 0.02)
+    rng = np.random.default_rng(3)
+    state = vi.state(q=model.random(rng), v=rng.normal(size=model.nv))
+    U = 0.3 * rng.normal(size=(40, 4))
+    system = da.System(vi, steps=40)
+    return vi, system, system.simulate(np.concatenate([state.q, state.p]), U), U
+
+
+@pytest.mark.parametrize("every", [1, 13])
+def test_balls_in_filter_and_regulator(every, tmp_path):
+    """Gains along a tumbling motion, a camera on a frame and one coordinate of a quaternion; large corrections of the attitude."""
+    vi, system, X, U = satellite()
+    law = da.lqr(system, (X, U), Q=1.0, R=1.0)
+    sensor = da.measure_frame(system, "tip") + da.measure_frame(system, "hand", "xy") + da.measure(system, "wrist.qx")
+    ekf = da.ExtendedKalmanFilter(system, sensor, Q=1e-5, R=1e-3)
+    options = {"ekf": ekf, "gains": law, "start": X[0], "every": every}
+    if every > 1:  # interpolated between: its own vectors say what is right
+        export_c(vi, tmp_path, vectors=30, **options)
+        from tests.export.test_quality import build_and_run
+
+        assert ": ok" in build_and_run(tmp_path, "gcc", "-O1")
+        return
+    rng = np.random.default_rng(0)
+    guess = vi.retract(X[0], 0.05 * rng.normal(size=vi.ndx))
+    loop = Loop(vi, options, tmp_path, guess)
+    x = X[0]
+    for k in range(40):
+        u, w = loop.control(k)
+        assert np.abs(u - w).max() < 1e-10
+        x = vi.f(x, u)
+        z = sensor.expected(x) + 0.03 * rng.normal(size=6)
+        z[rng.random(6) < 0.1] = np.nan
+        assert loop.cycle(k, u, z) == 0
+        assert max(loop.off()) < 1e-10
+
+
 def test_bad_measurements_give_a_status(tmp_path):
     vi, options = designs.cart_pole()
     c = Compiled(vi, tmp_path, **options)
@@ -126,9 +169,9 @@ def test_designs_that_cannot_be_written(tmp_path):
     other = da.MidpointVI(da.models.cart_pole(), 0.02)
     with pytest.raises(ExportError, match="another system"):
         export_c(other, tmp_path, ekf=options["ekf"])
-    frame = da.measure_frame(vi, vi.model.frame_names[-1], "x")
-    with pytest.raises(ExportError, match="linear sensors"):
-        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, frame, Q=1e-5, R=1e-4))
+    speed = da.measure(vi, "x") + da.measure_velocity(vi, "theta")
+    with pytest.raises(ExportError, match="only sensors of states"):
+        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, speed, Q=1e-5, R=1e-4))
     with pytest.raises(ValueError, match="no input is called 'pull'"):
         export_c(vi, tmp_path, gains=options["gains"], limits={"pull": (0, 1)})
     with pytest.raises(ValueError, match="give gains="):

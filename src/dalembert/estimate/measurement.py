@@ -49,6 +49,17 @@ class Measurement:
             raise ValueError(f"the sensor of {', '.join(self.names)} feels the inputs: update(estimate, z, u=...)")
         return u
 
+    def expression(self, x: Any) -> Any:
+        """h as a CasADi expression of the symbols x (nx,), or None where it is not known as one."""
+        import casadi as ca
+
+        if self.matrix is not None:
+            return ca.DM(self.matrix) @ x
+        if isinstance(self.h, _Stacked):
+            both = [sensor.expression(x) for sensor in (self.h.first, self.h.second)]
+            return None if any(e is None for e in both) else ca.vertcat(*both)
+        return self.h.function(x[: self.h.nq]) if isinstance(self.h, _OfConfiguration) else None
+
     def __add__(self, other: Measurement) -> Measurement:
         if not isinstance(other, Measurement):
             return NotImplemented

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from ..control import Feedback
 from ..control.feedback import Wrapped
 from ..estimate import ExtendedKalmanFilter
 from ..estimate.filter import gate_threshold
+from ..estimate.measurement import Measurement
 from ..integrate import MidpointVI
 from ..integrate.reachable import along
+from ..model.tape import program_of
 from ..system import System
 from .tables import ExportError, Facts, Writer
+from .tapes import program_function
 
 Limits = Mapping[str, tuple[float | None, float | None]]
 
@@ -27,24 +31,15 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
     own = ekf.system.one_step if isinstance(ekf.system, System) else ekf.system
     if not isinstance(own, MidpointVI) or own.model is not vi.model or own.scheme != vi.scheme:
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
-    if not vi.model.configuration.flat:
-        raise ExportError("filters of models with balls are not exported yet", culprit="ekf")
     sensor = ekf.measurement
-    if sensor.matrix is None:
-        names = ", ".join(sensor.names)
-        raise ExportError(f"sensor {names}: only linear sensors (da.measure) are exported", culprit=names)
     Q = np.asarray(ekf.Q)
     if Q.ndim != 2:
         raise ExportError("the process noise Q changes from step to step: give one matrix", culprit="Q")
-    C, R, nz = np.asarray(sensor.matrix), np.asarray(ekf.R), sensor.size
-    places = [np.flatnonzero(row) for row in C]
-    first = np.cumsum([0, *(len(p) for p in places)])
+    R, nz = np.asarray(ekf.R), sensor.size
     diagonal = not np.any(Q - np.diag(np.diag(Q))) and not ekf.tied
+    seen, found = _constant_sensor(sensor, write) if _is_linear(ekf, vi) else _sensor_function(sensor, vi, write)
     parts = [
-        f"/* z = C x: {', '.join(sensor.names)}; row i has entries sensor_first[i] to sensor_first[i + 1] */\n",
-        write.integers("sensor_first", first.tolist()),
-        write.integers("sensor_state", [int(i) for p in places for i in p]),
-        write.reals("sensor_value", [float(C[i, k]) for i, p in enumerate(places) for k in p]),
+        seen,
         write.reals("sensor_noise", R.ravel(), "covariance R of the measurement"),
         write.reals("process_noise", np.diag(Q) if diagonal else Q.ravel(), f"covariance Q of a step of {vi.dt:g} s"),
     ]
@@ -53,7 +48,7 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
     if ekf.gate is not None:
         limits = [0.0, *(gate_threshold(ekf.gate, k) for k in range(1, nz + 1))]
         parts.append(write.reals("gate", limits, "largest squared length of an innovation of so many entries"))
-    return "".join(parts), {
+    return "".join(parts), found | {
         "ekf": True,
         "tied": bool(ekf.tied),
         "gate": ekf.gate is not None,
@@ -62,6 +57,62 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
         "z_names": sensor.names,
         "noise_entry": "(i / NX == i % NX ? process_noise[i / NX] : 0)" if diagonal else "process_noise[i]",
     }
+
+
+def _is_linear(ekf: ExtendedKalmanFilter, vi: MidpointVI) -> bool:
+    return ekf.measurement.matrix is not None and vi.model.configuration.flat
+
+
+def _constant_sensor(sensor: Measurement, write: Writer) -> tuple[str, Facts]:
+    """z = C x as a sparse table."""
+    C = np.asarray(sensor.matrix)
+    places = [np.flatnonzero(row) for row in C]
+    text = f"/* z = C x: {', '.join(sensor.names)}; row i has entries sensor_first[i] to sensor_first[i + 1] */\n"
+    text += write.integers("sensor_first", np.cumsum([0, *map(len, places)]).tolist())
+    text += write.integers("sensor_state", [int(i) for p in places for i in p])
+    text += write.reals("sensor_value", [float(C[i, k]) for i, p in enumerate(places) for k in p])
+    return text, {"slope": "sensor_value"}
+
+
+def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tuple[str, Facts]:
+    """h and its derivative by tangent components as one function of x; which components an entry feels is known."""
+    import casadi as ca
+
+    x = ca.SX.sym("x", vi.nx)
+    h = sensor.expression(x)
+    names = ", ".join(sensor.names)
+    if h is None:
+        raise ExportError(
+            f"sensor {names}: only sensors of states, of frames and of expressions of the configuration are exported",
+            culprit=names,
+        )
+    H = ca.jacobian(h, x) @ _by_tangent(x, vi)
+    flat = H.T  # by rows
+    entries = flat.nonzeros()
+    program = program_of([x], ca.vertcat(ca.densify(ca.vec(h)), *entries), "sensor")
+    text = f"/* z = h(x): {names}; row i of its derivative has the entries sensor_first[i] to sensor_first[i + 1], by the states sensor_state */\n"
+    text += write.integers("sensor_first", list(flat.sparsity().colind()))
+    text += write.integers("sensor_state", list(flat.sparsity().row()))
+    text += "\n/* x = (q, p, rates) -> h, and the entries of its derivative */\n"
+    text += program_function("sensor_values", program, write)
+    return text, {"slope": "m->sensed + NZ", "sensing": True, "sensed": sensor.size + len(entries)}
+
+
+def _by_tangent(x: Any, vi: MidpointVI) -> Any:
+    """How coordinates x (nx,) change with tangent components (nx, ndx), as a CasADi expression."""
+    import casadi as ca
+
+    model = vi.model
+    out = ca.SX(vi.nx, vi.ndx)
+    for q, v in zip(*model.configuration.numbers, strict=True):
+        out[int(q), int(v)] = 1
+    for place in model.configuration.places:  # a quaternion (w, r) becomes (-r.e/2, (w e + r x e)/2)
+        w, r = x[place.q.start], x[place.q.start + 1 : place.q.stop]
+        out[place.q.start, place.v.start : place.v.stop] = -r.T / 2
+        out[place.q.start + 1 : place.q.stop, place.v.start : place.v.stop] = (w * ca.SX.eye(3) + ca.skew(r)) / 2
+    for i in range(vi.nx - model.nq):
+        out[model.nq + i, model.nv + i] = 1
+    return out
 
 
 def gain_tables(
@@ -74,8 +125,6 @@ def gain_tables(
         return "", {}
     if law.K.shape[1:] != (vi.nu, vi.ndx):
         raise ExportError(f"the gains are of shape {law.K.shape[1:]}, not {(vi.nu, vi.ndx)}", culprit="gains")
-    if not vi.model.configuration.flat:
-        raise ExportError("regulators of models with balls are not exported yet", culprit="gains")
     gauged = is_gauged(law, vi)
     moving = law.steps > 1
     if moving and not np.allclose(np.diff(law.t), vi.dt, rtol=1e-6, atol=0):
@@ -116,7 +165,7 @@ def gain_tables(
         "gain_every": every,
         "gain_rows": len(pick),
         "limits": bounds is not None,
-        "reference_entry": entry("reference_x", "NX", "i"),
+        "reference_entry": entry("reference_x", "NQ + ND + NK", "i"),
         "input_entry": entry("reference_u", "NW", "i"),
         "gain_entry": entry("gain", "NW * NX", "i * NX + j"),
         "gauge_entry": entry("gauge", "NC", "j"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.tape import OPERATIONS
+import numpy as np
+
+from ..model.tape import OPERATIONS, Program
 
 if TYPE_CHECKING:
     from .tables import Writer
@@ -43,6 +45,12 @@ def tape_functions(tapes: Sequence[dict[str, Any]], used: Sequence[int], write: 
     cases = "".join(f"    case {n}: tape_{n}(x, y); break;\n" for n in used)
     head = "static void run_tape(int number_of_tape, const real *x, real *y) {\n  switch (number_of_tape) {\n"
     return "\n".join([*parts, f"{head}{cases}    default: break;\n  }}\n}}\n"])
+
+
+def program_function(name: str, program: Program, write: Writer) -> str:
+    """A program as a C function of this name."""
+    tape = {"code": np.asarray(program.code).ravel().tolist(), "constants": program.constants.tolist()}
+    return _function(0, tape | {"n_work": program.n_work}, write).replace("tape_0", name, 1)
 
 
 def _function(number: int, tape: dict[str, Any], write: Writer) -> str:

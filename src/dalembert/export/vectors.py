@@ -113,8 +113,8 @@ def _loop(
     first = np.full(vi.ndx, 1e-4)
     estimate = None
     if ekf is not None:
-        C, R = np.asarray(ekf.measurement.matrix), np.asarray(ekf.R)
-        Z = rng.normal(size=(count, len(C))) * np.sqrt(np.diag(R)) * 0.5
+        R = np.asarray(ekf.R)
+        Z = rng.normal(size=(count, len(R))) * np.sqrt(np.diag(R)) * 0.5
         Z[count // 3, 0] = np.nan
         estimate = ekf.start(x0, first)
         x = estimate.mean
@@ -126,7 +126,7 @@ def _loop(
             inputs.append(w)
         if ekf is not None and estimate is not None:
             truth = vi.f(truth, w)
-            Z[k] += C @ truth
+            Z[k] += ekf.measurement.expected(truth)
             estimate = ekf.update(ekf.predict(estimate, w, k), Z[k])
             x = estimate.mean
             variances.append(np.diag(estimate.covariance))
@@ -158,7 +158,10 @@ def _interpolated(vi: MidpointVI, law: Feedback, every: int, k: int, x: Array) -
         state[model.nq : model.nq + model.nd] = (
             own + between(nu) @ constraint_jacobian(model, x[: model.nq])[:, : model.nd]
         )
-    off = state - between(law.X)
+    reference = between(law.X)
+    for place in model.configuration.places:
+        reference[place.q] /= np.linalg.norm(reference[place.q])
+    off = vi.difference(reference, state)
     if isinstance(law.difference, Wrapped):
         off = Wrapped(subtract, law.difference.angles)(np.zeros(len(off)), off)
     return between(law.U) - between(law.K) @ off

@@ -78,8 +78,9 @@ def export_c(
 
     `system` is a `MidpointVI` (or a `System` of one): model, length of the step, alpha and forcing are its own. `to` is a folder, made if it is
     not there. `name` begins the names of all functions (the model's by default). `real` is "double" or "float". Without `linearize` only the
-    step is written. `ekf` (of the same system, with linear sensors) and `gains` (from `lqr`, or `Feedback.at_point`) go along, the gains with
-    `limits` {input: (least, most)}; of gains along a motion every `every`-th is kept, and interpolated between. `fold`: a mechanism
+    step is written. `ekf` (of the same system; sensors of states, of frames, of expressions of the configuration) and `gains` (from `lqr`, or
+    `Feedback.at_point`) go along, the gains with `limits` {input: (least, most)}; of gains along a motion every `every`-th is kept, and
+    interpolated between. `fold`: a mechanism
     that moves in a plane is written with vectors of the plane. `max_iterations` bounds Newton's method; a step that needs more returns a status.
     Beside the code stand an example `main.c`, a `CMakeLists.txt` and `vectors` steps of the library from `start` (a State, or x (nx,); by
     default the reference of the gains or the neutral configuration), which the example compares with its own.
@@ -263,6 +264,8 @@ def _control_facts(facts: Facts) -> Facts:
     what = [word for word, there in (("Kalman filter", ekf), ("regulator", gains)) if there]
     return {
         "control": bool(ekf or gains),
+        "ball_control": bool((ekf or gains) and facts["balls"]),
+        "small_angle": "1e-4" if facts["real"] == "double" else "1e-2",
         "along": bool(facts.get("tied") or facts.get("gauged")),
         "nz_sizes": f",\n  {upper}_NZ = {facts['nz']} /* measured: {names} */" if ekf else "",
         "nz_local": f",\n  NZ = {upper}_NZ" if ekf else "",

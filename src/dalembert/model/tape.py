@@ -256,7 +256,7 @@ def derivatives(tape: Tape, label: str = "tape") -> Derivatives:
 
     def program(arguments: list[Any], *outputs: Any) -> Program:
         stacked = ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs))  # vec is column-major
-        return _program(ca, arguments, stacked, label)
+        return program_of(arguments, stacked, label)
 
     if r == 0:
         d = ca.SX.sym("d", m)
@@ -308,13 +308,16 @@ def rate_derivatives(tape: Tape, label: str = "tape") -> Derivatives:
     b = ca.substitute(rate, v, ca.SX.zeros(m))
 
     def program(*outputs: Any) -> Program:
-        return _program(ca, [q], ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs)), label)
+        return program_of([q], ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs)), label)
 
     first = program(b, a, ca.jacobian(b, q), ca.jacobian(a, q))
     return Derivatives(tape.variables, (), (), program(b, a), first, first)
 
 
-def _program(ca: Any, arguments: list[Any], outputs: Any, label: str) -> Program:
+def program_of(arguments: list[Any], outputs: Any, label: str) -> Program:
+    """The program of CasADi `outputs` (a column) as functions of the symbols `arguments`, one after another; `label` is for messages."""
+    import casadi as ca
+
     code = _instructions(ca, arguments, outputs, label) if outputs.numel() else []
     constants: dict[str, int] = {}  # by hexadecimal text: equal numbers share a place, 0.0 and -0.0 do not
     rows = []

@@ -31,13 +31,13 @@ enum {
 @design@
 static int is_finite(real x) { return FABS(x) <= LARGEST; }
 
-/* x = (q, p, rates of the prescribed variables) into m->off */
+/* x = (q, p, rates of the prescribed variables) into m->state */
 static void read_state(mech *m) {
   int i;
-  for (i = 0; i < NQ; ++i) m->off[i] = m->q[i];
-  for (i = 0; i < ND; ++i) m->off[NV + i] = m->p[i];
+  for (i = 0; i < NQ; ++i) m->state[i] = m->q[i];
+  for (i = 0; i < ND; ++i) m->state[NQ + i] = m->p[i];
 //@ if nk
-  for (i = 0; i < NK; ++i) m->off[NV + ND + i] = m->rate[i];
+  for (i = 0; i < NK; ++i) m->state[NQ + ND + i] = m->rate[i];
 //@ end
 }
 //@ if ekf
@@ -94,9 +94,13 @@ int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 
 /* S = C P C' + R, K = P C' S^-1, x += K (z - C x), P = (1 - K C) P (1 - K C)' + K R K' */
 int @n@_update(@n@ *m, const @n@_real *z) {
+  const real *slope = @slope@;
   real length = 0;
   int i, j, k, count = 0;
   read_state(m);
+//@ if sensing
+  sensor_values(m->state, m->sensed);
+//@ end
   for (i = 0; i < NZ; ++i) {
     m->have[i] = z[i] == z[i]; /* NaN: not measured */
     if (!m->have[i]) {
@@ -104,9 +108,13 @@ int @n@_update(@n@ *m, const @n@_real *z) {
       continue;
     }
     if (!is_finite(z[i])) return @N@_NOT_FINITE;
+//@ if sensing
+    m->innovation[i] = z[i] - m->sensed[i];
+//@ else
     m->innovation[i] = z[i];
     for (k = sensor_first[i]; k < sensor_first[i + 1]; ++k)
-      m->innovation[i] -= sensor_value[k] * m->off[sensor_state[k]];
+      m->innovation[i] -= slope[k] * m->state[sensor_state[k]];
+//@ end
 //@ if angles
     if (sensor_angle[i]) { /* to (-pi, pi] */
       const real turn = R(6.283185307179586), e = m->innovation[i];
@@ -124,14 +132,14 @@ int @n@_update(@n@ *m, const @n@_real *z) {
       real t = 0;
       if (m->have[j])
         for (k = sensor_first[j]; k < sensor_first[j + 1]; ++k)
-          t += m->covariance[i * NX + sensor_state[k]] * sensor_value[k];
+          t += m->covariance[i * NX + sensor_state[k]] * slope[k];
       m->cross[i * NZ + j] = t;
     }
   for (i = 0; i < NZ; ++i)
     for (j = 0; j <= i; ++j) {
       real t = sensor_noise[i * NZ + j];
       if (m->have[i] && m->have[j]) {
-        for (k = sensor_first[i]; k < sensor_first[i + 1]; ++k) t += sensor_value[k] * m->cross[sensor_state[k] * NZ + j];
+        for (k = sensor_first[i]; k < sensor_first[i + 1]; ++k) t += slope[k] * m->cross[sensor_state[k] * NZ + j];
       } else {
         t = i == j ? R(1.0) : 0;
       }
@@ -179,7 +187,15 @@ int @n@_update(@n@ *m, const @n@_real *z) {
       else row[j] = 0;
     }
   }
+//@ if balls
+  for (i = 0; i < NQ; ++i) m->q_before[i] = m->q[i];
+  @n@_move(m->off, m->q);
+//@ if nk
+  for (i = 0; i < NK; ++i) m->q[NQ - NK + i] += m->off[ND + i];
+//@ end
+//@ else
   for (i = 0; i < NQ; ++i) m->q[i] += m->off[i];
+//@ end
   for (i = 0; i < ND; ++i) m->p[i] += m->off[NV + i];
 //@ if nk
   for (i = 0; i < NK; ++i) m->rate[i] += m->off[NV + ND + i];
@@ -197,7 +213,7 @@ int @n@_update(@n@ *m, const @n@_real *z) {
       for (k = 0; k < NZ; ++k)
         if (m->have[k]) t += m->gain[i * NZ + k] * sensor_noise[k * NZ + j];
       for (k = sensor_first[j]; k < sensor_first[j + 1]; ++k)
-        t -= m->product[i * NX + sensor_state[k]] * sensor_value[k];
+        t -= m->product[i * NX + sensor_state[k]] * slope[k];
       m->white[j] = m->have[j] ? t : 0;
     }
     for (j = 0; j <= i; ++j) {
@@ -213,6 +229,11 @@ int @n@_update(@n@ *m, const @n@_real *z) {
 //@ if tied
   i = @n@_settle(m);
   if (i != @N@_OK) return i;
+//@ end
+//@ if balls
+  @n@_recentre(m); /* P of differences from the new mean */
+//@ end
+//@ if tied
   @n@_along(m, m->covariance);
 //@ end
   return @N@_OK;
@@ -251,11 +272,20 @@ int @n@_control(@n@ *m@time_argument@, @n@_real *w) {
   read_state(m);
 //@ if gauged
   for (i = 0; i < ND; ++i) { /* in the gauge of the reference */
-    m->off[NV + i] = m->own[i];
-    for (j = 0; j < NC; ++j) m->off[NV + i] += m->c1[j * NV + i] * @gauge_entry@;
+    m->state[NQ + i] = m->own[i];
+    for (j = 0; j < NC; ++j) m->state[NQ + i] += m->c1[j * NV + i] * @gauge_entry@;
   }
 //@ end
-  for (i = 0; i < NX; ++i) m->off[i] -= @reference_entry@;
+//@ if balls
+  for (i = 0; i < NQ; ++i) m->reference[i] = @reference_entry@;
+  @n@_way(m->reference, m->q, m->off);
+//@ if nk
+  for (i = 0; i < NK; ++i) m->off[ND + i] = m->q[NQ - NK + i] - m->reference[NQ - NK + i];
+//@ end
+  for (i = NQ; i < NQ + ND + NK; ++i) m->off[i - NQ + NV] = m->state[i] - @reference_entry@;
+//@ else
+  for (i = 0; i < NX; ++i) m->off[i] = m->state[i] - @reference_entry@;
+//@ end
 //@ if wrapped
   for (i = 0; i < @wrapped@; ++i) { /* hinges the shorter way round */
     const real turn = R(6.283185307179586), e = m->off[wrapped_state[i]];

@@ -167,7 +167,13 @@ typedef struct {
   @n@_real own[@N@_ND], gauge[@N@_NC];
 //@ end
 //@ if control
-  @n@_real off[@N@_NX];
+  @n@_real off[@N@_NX], state[@N@_NQ + @N@_ND + @N@_NK];
+//@ if balls
+  @n@_real q_before[@N@_NQ], reference[@N@_NQ];
+//@ end
+//@ end
+//@ if sensing
+  @n@_real sensed[@sensed@];
 //@ end
 //@ if ekf
   unsigned char have[@N@_NZ];
@@ -213,6 +219,16 @@ int @n@_own_momentum(@n@ *m);
 int @n@_settle(@n@ *m);
 int @n@_tangent(@n@ *m);
 void @n@_along(@n@ *m, @n@_real *covariance);
+//@ end
+//@ if ball_control
+
+/* for @n@_control.c: q moved by dv; the way from q0 to q1 (made to have unit quaternions); the covariance of
+ * differences from q in the place of those from q_before */
+void @n@_move(const @n@_real *dv, @n@_real *q);
+void @n@_way(@n@_real *q0, const @n@_real *q1, @n@_real *dv);
+//@ if ekf
+void @n@_recentre(@n@ *m);
+//@ end
 //@ end
 #ifdef __cplusplus
 }

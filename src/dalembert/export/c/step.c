@@ -2264,6 +2264,52 @@ int @n@_linearize(@n@ *m) {
 }
 //@ end
 //@ end
+//@ if ball_control
+
+/* ---- configurations, for filter and regulator ---------------------------------------------------------------------- */
+
+void @n@_move(const @n@_real *dv, @n@_real *q) { move(q, dv, R(1.0), q); }
+
+void @n@_way(@n@_real *q0, const @n@_real *q1, @n@_real *dv) {
+  int i;
+  for (i = 0; i < NB; ++i) normalize(q0 + ball_q[i]);
+  way(q0, q1, dv);
+}
+//@ if ekf
+
+/* P = Jr P Jr' on the balls, Jr = 1 - (1 - cos)/|phi|^2 [phi]x + (|phi| - sin)/|phi|^3 [phi]x^2 the inverse of D */
+void @n@_recentre(@n@ *m) {
+  int i, k, c;
+  for (i = 0; i < NB; ++i) {
+    const int v = ball_v[i];
+    real by[4], phi[3], s, first, second, jacobian[9] = {0}, skew[9] = {0}, square[9], x[3], y[3];
+    turn_between(m->q_before + ball_q[i], m->q + ball_q[i], by, phi);
+    s = dot(phi, phi);
+    if (s < R(@small_angle@)) {
+      first = R(0.5) - s * (R(1.0 / 24) - s / R(720.0));
+      second = R(1.0 / 6) - s * (R(1.0 / 120) - s / R(5040.0));
+    } else {
+      first = (R(1.0) - COS(SQRT(s))) / s;
+      second = (SQRT(s) - SIN(SQRT(s))) / (s * SQRT(s));
+    }
+    add_skew(phi, R(1.0), skew);
+    times(skew, skew, square);
+    for (c = 0; c < 9; ++c) jacobian[c] = (c % 4 == 0 ? R(1.0) : 0) - first * skew[c] + second * square[c];
+    for (k = 0; k < NX; ++k) { /* rows, then columns */
+      for (c = 0; c < 3; ++c) x[c] = m->covariance[(v + c) * NX + k];
+      apply(jacobian, x, y);
+      for (c = 0; c < 3; ++c) m->covariance[(v + c) * NX + k] = y[c];
+    }
+    for (k = 0; k < NX; ++k) {
+      apply(jacobian, m->covariance + k * NX + v, y);
+      for (c = 0; c < 3; ++c) m->covariance[k * NX + v + c] = y[c];
+    }
+  }
+  for (i = 0; i < NX * NX; ++i) /* symmetric to the last bit */
+    if (i / NX > i % NX) m->covariance[i] = m->covariance[(i % NX) * NX + i / NX];
+}
+//@ end
+//@ end
 //@ if along
 
 /* ---- along the constraints: what a filter and a regulator need ---------------------------------------------------- */
@@ -2390,6 +2436,17 @@ int @n@_tangent(@n@ *m) {
     add_bend(m->c1 + k * NV, m->gauge[k], m->e11);
 //@ end
   }
+//@ if balls
+  for (k = 0; k < NB; ++k) { /* and components along body axes turn with them: [C'nu]x/2 */
+    real push[3], turned[9] = {0};
+    for (i = 0; i < 3; ++i) {
+      push[i] = 0;
+      for (j = 0; j < NC; ++j) push[i] += m->c1[j * NV + ball_v[k] + i] * m->gauge[j];
+    }
+    add_skew(push, R(0.5), turned);
+    for (i = 0; i < 9; ++i) m->e11[(ball_v[k] + i / 3) * NV + ball_v[k] + i % 3] += turned[i];
+  }
+//@ end
   for (i = 0; i < ND; ++i)
     for (j = 0; j < NX; ++j)
       for (k = 0; k < NV; ++k) m->a[(NV + i) * NX + j] -= m->e11[i * NV + k] * m->a[k * NX + j];
