@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dalembert.arrays import finite, floats, nearest, number, vector, weight, whole
+from dalembert.arrays import by_pattern, finite, floats, matching, nearest, number, vector, weight, whole
 
 NOT_NUMBERS = ["1", b"1", ["1.0", 2.0], 1j, [1.0, 2j], np.array(["a"]), object(), [[1.0], [1.0, 2.0]], {1.0}, lambda: 1]
 
@@ -112,3 +112,16 @@ def test_a_misspelled_name_among_many_is_told_quickly():
     assert nearest("x" * 10_000_000, names) == ""
     assert nearest("nothing like it", []) == ""
     assert time.perf_counter() - begun < 5.0
+
+
+def test_patterns_of_names():
+    names = ["base.vx", "base.vy", "base.wx", "p.base.vx", "p.base.wx"]
+    assert matching("p.*", names) == [3, 4]
+    assert matching("base.?", names) == [0, 1]  # positions as motions show them
+    assert matching("base.rx", names) == [2]
+    assert matching("base.w?", names) == [2]
+    assert matching("arm", names) == []
+    order = by_pattern({"base.vx": 1.0, "base.*": 2.0, "*": 3.0}, names, "Q")
+    assert [pattern for _, pattern, _ in order] == ["*", "base.*", "base.vx"]
+    with pytest.raises(ValueError, match=r"Q: unknown name 'base.vz' .*known are base.vx"):
+        by_pattern({"base.vz": 1.0}, names, "Q")

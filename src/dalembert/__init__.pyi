@@ -349,6 +349,9 @@ from .mechanics import (
     gaps as gaps,
 )
 from .mechanics import (
+    inverse_kinematics as inverse_kinematics,
+)
+from .mechanics import (
     kinetic_energy as kinetic_energy,
 )
 from .mechanics import (

@@ -6,7 +6,9 @@ Every room checks its arguments with these functions, so that a wrong shape, an 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import numpy as np
@@ -166,6 +168,41 @@ def vector(value: Named | None, names: Sequence[str], what: str) -> Array:
             raise ValueError(f"{what}['{key}'] must be one number, not {x!r:.80}")
         out[index[key]] = entry.item()
     return finite(out, what, names=names)
+
+
+def matching(pattern: str, names: Sequence[str]) -> list[int]:
+    """Places of the names that a pattern with the wildcards of a shell means.
+
+    Positions and turns of a floating body may go by the names under which motions show them: base.x for the component base.vx of a
+    difference, base.rx for base.wx.
+
+    >>> matching("p.*", ["theta", "p.theta"]), matching("base.?", ["base.vx", "base.vy", "p.base.vx"])
+    ([1], [0, 1])
+    """
+    hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
+    return hits or [i for i, name in enumerate(names) if fnmatchcase(_SHOWN.sub(_shown_name, name), pattern)]
+
+
+_SHOWN = re.compile(r"\.([vw])([xyz])$")
+
+
+def _shown_name(found: re.Match[str]) -> str:
+    return f".{'r' if found[1] == 'w' else ''}{found[2]}"
+
+
+def by_pattern(values: Mapping[str, Thing], names: Sequence[str], what: str) -> list[tuple[list[int], str, Thing]]:
+    """(places, pattern, value) of values by name, in the order in which they are to be set: "*" first, then patterns, plain names last.
+
+    >>> by_pattern({"a": 2.0, "*": 1.0}, ["a", "b"], "Q")
+    [([0, 1], '*', 1.0), ([0], 'a', 2.0)]
+    """
+    out = []
+    for pattern, value in sorted(values.items(), key=lambda item: (item[0] in names, item[0] != "*")):
+        hits = matching(pattern, names)
+        if not hits and pattern != "*":
+            raise ValueError(f"{what}: unknown name {pattern!r}{nearest(pattern, names)}; known are {', '.join(names)}")
+        out.append((hits, pattern, value))
+    return out
 
 
 def weight(value: object, what: str, n: int, steps: int | None = None) -> Array:

@@ -153,7 +153,7 @@ class System(OneStepMap):
 
     def x(
         self,
-        q: Named | None = None,
+        q: Named | State | None = None,
         *,
         p: Named | None = None,
         v: Named | None = None,
@@ -161,7 +161,11 @@ class System(OneStepMap):
         u: Named | None = None,
     ) -> Array:
         """State vector from q with p or v (and the load u; as `MidpointVI.state`), and the kinematic velocities
-        `v_rho` (default: those of v)."""
+        `v_rho` (default: those of v); a State is taken as it is."""
+        if isinstance(q, State):
+            if any(given is not None for given in (p, v, v_rho, u)):
+                raise ValueError("a State has its own momentum: give the rest to MidpointVI.state")
+            return self._x(q.x)
         vi = self._midpoint("configurations").one_step
         s = vi.state(q, p=p, v=v, u=u)
         rate = s.v_rho if v_rho is None else matrix(v_rho, (vi.model.nkv,), "v_rho")

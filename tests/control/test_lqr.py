@@ -133,7 +133,7 @@ def test_weights_by_name():
     np.testing.assert_array_equal(np.diag(Q), [100, 100, 2, 7, 0.1, 0.1, 2, 2])
     np.testing.assert_array_equal(np.diag(dc.weights(system, {"r": 3}, of="u")), [1, 3])
     np.testing.assert_array_equal(dc.weights(system, {"r": 7, "*": 2}), dc.weights(system, {"*": 2, "r": 7}))
-    with pytest.raises(ValueError, match="no state is called 'y'"):
+    with pytest.raises(ValueError, match="unknown name 'y'"):
         dc.weights(system, {"y": 1})
     with pytest.raises(ValueError, match="negative"):
         dc.weights(system, {"r": -1})
@@ -159,7 +159,7 @@ def test_weights_by_name_at_a_point():
     assert np.array_equal(same.K, by_order.K)
     with pytest.raises(ValueError, match="needs names="):
         da.lqr_infinite(A, B, Q={"theta": 1.0}, R=0.2)
-    with pytest.raises(ValueError, match="no state is called 'thta'"):
+    with pytest.raises(ValueError, match="unknown name 'thta'"):
         da.lqr_infinite(A, B, Q={"thta": 1.0}, R=0.2, names=vi)
 
 
@@ -294,3 +294,9 @@ def test_wrap_takes_hinges_the_shorter_way_round():
     assert abs(vi.simulate(start, steps=80, u=forever).q[-1, 0] - 5 * np.pi) < 1e-2
     with pytest.raises(ValueError, match="model"):
         da.Feedback.at_point([0.0, 0.0], [0.0], [[1.0, 1.0]], wrap=True)
+
+
+def test_a_regulator_around_an_optimal_motion():
+    system = da.System(da.MidpointVI(da.models.pendulum(), 0.1), steps=20)
+    found = da.optimize(system, da.TrackingCost({"theta": 1.0}, 1.0, 0.1), (np.zeros((21, 2)), np.zeros((20, 1))))
+    assert pytest.approx(da.lqr(system, (found.X, found.U), Q=1.0, R=1.0).K) == da.lqr(system, found, Q=1.0, R=1.0).K

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+import dalembert as da
 from dalembert import estimate as de
 
 from ..control import models
@@ -52,3 +53,33 @@ def test_frame_position(system):
     np.testing.assert_allclose(copy.h(np.zeros(4)), [0, -1])
     with pytest.raises(ValueError, match="letters"):
         de.measure_frame(system, "bob", "w")
+
+
+def test_a_record_of_a_motion():
+    vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
+    motion = vi.simulate(vi.state({"theta": 1.0}), steps=200, u={"push": np.sin})
+    sensor = da.measure(vi, "theta") + da.measure_accelerometer(vi, "bob")
+    exact = sensor.record(motion)
+    assert exact.shape == (201, 4)
+    assert exact[7] == pytest.approx(sensor.expected(motion.x[7], motion.u[6]))
+    assert exact == pytest.approx(sensor.record((motion.x, motion.u)))
+    R = np.diag([0.04, 0.01, 0.01, 0.01]) + 0.005
+    noise = sensor.record(motion, R, seed=3) - exact
+    assert np.abs(np.cov(noise.T) - R).max() < 0.015
+    assert (sensor.record(motion, R, seed=3) - exact == noise).all()
+    with pytest.raises(ValueError, match="R is not a covariance"):
+        sensor.record(motion, -1.0)
+
+
+def test_a_filtered_record_is_a_trajectory():
+    bob = da.tx("x", da.ty("y", name="bob", mass=1.0))
+    pendulum = da.Model([bob], [da.Gravity((0, -9.8, 0)), da.Distance("world", "bob", 1.0)])
+    vi = da.MidpointVI(pendulum, dt=0.02)
+    truth = vi.simulate(vi.state({"x": 0.6, "y": -0.8}), steps=50)
+    sensor = da.measure(vi, "x")
+    kalman = da.ExtendedKalmanFilter(vi, sensor, Q=1e-6, R=1e-4)
+    run = kalman.run(kalman.start(truth[0], 1e-3), truth.u, sensor.record(truth, 1e-4))
+    assert run.trajectory.q == pytest.approx(run.mean[:, :2])
+    assert run.trajectory.t == pytest.approx(truth.t)
+    late = kalman.run(kalman.start(truth[0], 1e-3), truth.u, [None] * 51, dt=np.full(50, 0.01))
+    assert late.trajectory.t[-1] == pytest.approx(0.5)

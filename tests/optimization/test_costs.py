@@ -153,3 +153,17 @@ def test_velocities_in_expressions_are_those_of_the_motion(name):
     w = (da.positions(model, motion.q[-1] + step)[i] - da.positions(model, motion.q[-1] - step)[i]) / 2e-6
     got = cost.bind(system).values(X, U)[-1]
     assert got == pytest.approx(motion.v[-1, 0] + 10 * w[0] + 100 * w[2], rel=1e-7)
+
+
+def test_patterns_and_states_alone():
+    """Names with wildcards, positions and turns of a floating body as motions show them; a reference of states only."""
+    body = da.floating("base", name="body", mass=1.5, inertia=(0.02, 0.025, 0.04))
+    drone = da.Model([body], [da.Gravity(), da.Wrench("body", force=(0, 0, "lift"), torque=("l", "m", "n"))])
+    system = da.System(da.MidpointVI(drone, dt=0.02), steps=5)
+    rng = np.random.default_rng(2)
+    Xd = np.stack([system.retract(system.neutral(), 0.3 * rng.normal(size=12)) for _ in range(6)])
+    X = np.stack([system.retract(x, 0.3 * rng.normal(size=12)) for x in Xd])
+    U = rng.normal(size=(5, 4))
+    plain = TrackingCost((Xd, np.zeros((5, 4))), [5.0] * 3 + [2.0] * 3 + [0.1] * 6, [1.0, 2.0, 2.0, 2.0])
+    named = TrackingCost(Xd, {"base.?": 5.0, "base.r?": 2.0, "p.*": 0.1}, {"lift": 1.0, "?": 2.0})
+    assert named.bind(system).values(X, U) == pytest.approx(plain.bind(system).values(X, U))

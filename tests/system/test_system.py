@@ -213,3 +213,17 @@ def test_bad_arguments() -> None:
         da.System(system.one_step)
     with pytest.raises(ValueError):
         da.System(system.one_step, t=[0.0, 0.0])
+
+
+def test_a_state_is_a_vector_too():
+    model = da.Model([da.tx(da.Kinematic("rail"), da.rz("a", da.ty(-1.0, mass=1.0)))], [da.Gravity((0, -9.8, 0))])
+    vi = da.MidpointVI(model, dt=0.1)
+    state = vi.state({"a": 0.5, "rail": 0.2}, v={"a": 1.0, "rail": 0.3})
+    system = da.System(vi, steps=20)
+    assert np.asarray(state).tolist() == state.x.tolist() == system.x(state).tolist()
+    assert state.x == pytest.approx(system.x({"a": 0.5, "rail": 0.2}, v={"a": 1.0, "rail": 0.3}))
+    motion = vi.simulate(state, steps=20, kinematic={"rail": np.sin})
+    assert motion.x == pytest.approx(system.curve(motion)[0])
+    assert system.f(state, motion.rho[0]) == pytest.approx(motion.x[1])
+    with pytest.raises(ValueError, match="a State has its own momentum"):
+        system.x(state, v=[1.0, 0.0])

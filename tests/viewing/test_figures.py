@@ -135,3 +135,21 @@ def test_balls_are_plotted_as_rotation_vectors() -> None:
     box = da.poses(model, motion.q)[:, model.frame_index("box"), :3, :3]
     np.testing.assert_allclose(da.rotation.matrix(turn), box, atol=1e-12)
     assert labels(plot_trajectory(motion, show=["variables", "p"]))[:2] == ["lengths (m)", "angles (rad)"]
+
+
+def test_named_inputs_share_a_panel() -> None:
+    body = da.floating("base", name="body", mass=1.5, inertia=(0.02, 0.025, 0.04))
+    drone = da.Model([body], [da.Wrench("body", force=(0, 0, "thrust"), torque=("roll", "pitch", 0))])
+    vi = da.MidpointVI(drone, dt=0.05)
+    motion = vi.simulate(vi.state(), steps=20, u={"thrust": 1.0, "pitch": np.sin})
+    figure = motion.plot("base.x", "thrust", "pitch", "energy")
+    assert labels(figure) == ["base.x (m)", "inputs (N, N m)", "energy − start (J)"]
+    assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["thrust", "pitch"]
+    assert labels(motion.plot("pitch")) == ["pitch"]
+
+
+def test_rolling_alone_has_no_violation_to_show() -> None:
+    blade = da.tx("x", da.ty("y", da.rz("heading", name="sled", mass=1.0, inertia=(0.0, 0.0, 0.1))))
+    sleigh = da.Model([blade], [da.KnifeEdge("sled")])
+    motion = (vi := da.MidpointVI(sleigh, dt=0.05)).simulate(vi.state(), steps=5)
+    assert "constraint violation" not in labels(motion.plot())

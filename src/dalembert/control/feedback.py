@@ -111,10 +111,6 @@ class Feedback(Brief):
         >>> law.difference(np.array([0.0, 0.0]), np.array([2 * np.pi + 0.5, 1.0])).round(12)
         array([0.5, 1. ])
         """
-        if isinstance(x, State):
-            size = np.shape(K)[-1] if system is None else system.nx
-            rest = np.zeros(max(size - len(x.q) - len(x.p), 0)) if x.v_rho is None else x.v_rho
-            x = np.concatenate([x.q, x.p, rest])
         point, inputs = finite(x, "x", (None,)), finite(u, "u", (None,))
         gains = finite(K, "K", (len(inputs), len(point) if system is None else system.ndx))
         always = np.array([-np.inf, np.inf])

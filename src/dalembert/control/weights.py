@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array, number
+from ..arrays import Array, by_pattern, number
 
 
 class Names(Protocol):
@@ -29,7 +28,7 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
     `values` are {name: weight}; entries not named get `default`.
 
     Names may contain the wildcards of a shell (`"p.*"`); a plain name wins over a pattern, and any pattern over "*". Unknown
-    names are a ValueError.
+    names are a ValueError. Positions and turns of a floating body may be called as motions show them, base.x and base.rx.
 
     >>> from types import SimpleNamespace
     >>> system = SimpleNamespace(dx_names=("theta", "p.theta"), u_names=("torque",))
@@ -41,13 +40,7 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
         raise ValueError(f"of must be 'x' or 'u', not {of!r}")
     names = tuple(system.dx_names if of == "x" else system.u_names)
     diagonal = np.full(len(names), number(default, "default"))
-    # "*" first, then patterns, names last
-    for pattern, value in sorted(values.items(), key=lambda item: (item[0] in names, item[0] != "*")):
-        hits = [i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)]
-        if not hits:
-            raise ValueError(
-                f"no {'state' if of == 'x' else 'input'} is called {pattern!r}; there are {', '.join(names)}"
-            )
+    for hits, pattern, value in by_pattern(values, names, f"weights of {'states' if of == 'x' else 'inputs'}"):
         diagonal[hits] = number(value, f"weight of {pattern!r}")
     if not np.isfinite(diagonal).all() or (diagonal < 0).any():
         raise ValueError("weights must be finite and not negative")

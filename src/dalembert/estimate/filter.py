@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array, all_finite, finite, floats, needed, number, weight
 from ..errors import SingularityError
-from ..integrate import OneStep, OneStepMap, complete
+from ..integrate import OneStep, OneStepMap, State, Trajectory, complete
+from ..system import as_system
 from ..text import Brief, grid, table
 from .measurement import Measurement
 
@@ -35,7 +36,8 @@ class Filtered(Brief):
 
     `predicted_mean`, `predicted_covariance` before it, `cross` (N, ndx, ndx) covariance of x_k and x_{k+1} before it (for
     the smoother), `innovation` (N+1, nz) and `distance` (N+1,) NaN where nothing was measured, `accepted` (N+1,) True
-    where a measurement was used; `system` the map it is about (None: flat states), `reduced` whether estimates are on its constraints.
+    where a measurement was used; `system` the map it is about (None: flat states), `reduced` whether estimates are on its constraints,
+    `inputs` (N, nu) and `dt` (N,) (None: the system's) what it was filtered with.
     """
 
     mean: Array
@@ -48,6 +50,26 @@ class Filtered(Brief):
     accepted: Any
     system: OneStepMap | None = field(default=None, repr=False)
     reduced: bool = False
+    inputs: Array | None = field(default=None, repr=False)
+    dt: Array | None = field(default=None, repr=False)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The means as a Trajectory, to plot, show, export and compare; it is no motion of the system: updates move it.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.pendulum(), dt=0.1)
+        >>> kalman = da.ExtendedKalmanFilter(vi, da.measure(vi, "theta"), Q=1e-4, R=0.01)
+        >>> swing = vi.simulate(vi.state([0.5]), steps=20)
+        >>> run = kalman.run(kalman.start(vi.state([0.4]), 0.1), swing.u, kalman.measurement.record(swing, 0.01))
+        >>> run.trajectory["theta"].shape
+        (21,)
+        """
+        if self.system is None or self.inputs is None:
+            raise ValueError("these estimates do not know their system and inputs; those that `run` returns do")
+        steps = self.system if self.dt is None else self.system.with_dt(self.dt)
+        found: Trajectory = as_system(steps, steps=len(self.inputs)).trajectory(self.mean, self.inputs)
+        return found
 
     def _repr_html_(self) -> str:
         system, used, measured = self.system, int(np.sum(self.accepted)), int((~np.isnan(self.distance)).sum())
@@ -167,8 +189,8 @@ class GaussianFilter:
         object.__setattr__(self, "R", covariance(self.R, "R", self.measurement.size, definite=True))
         gate_threshold(self.gate, self.measurement.size)
 
-    def start(self, mean: ArrayLike, P: ArrayLike) -> Estimate:
-        """The first estimate: mean (nx,), covariance P (number, variances, or matrix (ndx, ndx))."""
+    def start(self, mean: ArrayLike | State, P: ArrayLike) -> Estimate:
+        """The first estimate: mean (nx,) or a State, covariance P (number, variances, or matrix (ndx, ndx))."""
         n, m = self.map.nx, self.map.ndx
         x = self.settle(self.known(finite(mean, "mean", (n,))))
         return Estimate(x, along(self.onto(x), covariance(P, "P", m, definite=False)))
@@ -242,6 +264,8 @@ class GaussianFilter:
             accepted=np.array([bool(e.accepted) for e in estimates]),
             system=self.map,
             reduced=self.tied,
+            inputs=inputs,
+            dt=None if dt is None else finite(dt, "dt", (N,)),
         )
 
     def _gaussian_update(

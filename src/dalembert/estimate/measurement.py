@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
-from ..integrate import OneStep, OneStepMap, complete
+from ..arrays import Array, finite, floats, matching, weight
+from ..integrate import OneStep, OneStepMap, Trajectory, complete
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +38,39 @@ class Measurement:
     def expected(self, x: Array, u: Array | None = None) -> Array:
         """h (size,) at the state x (nx,) after a step with the inputs u (nu,)."""
         return np.asarray(self.h(x, self._felt(u)) if self.inputs else self.h(x), dtype=float)
+
+    def record(
+        self,
+        motion: Trajectory | tuple[ArrayLike, ArrayLike],
+        R: ArrayLike = 0.0,
+        *,
+        seed: int | np.random.Generator = 0,
+    ) -> Array:
+        """What the sensor says along a `motion` (a Trajectory or a pair (X (N+1, nx), U (N, nu))): (N+1, size), with Gaussian noise of the
+        covariance R (number, variances, or matrix) from the `seed`.
+
+        Row 0 takes the inputs of the first step, row k those of the step that ends there.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.pendulum(), dt=0.1)
+        >>> swing = vi.simulate(vi.state([0.5]), steps=20)
+        >>> da.measure(vi, "theta").record(swing, R=0.01).shape
+        (21, 1)
+        """
+        if isinstance(motion, Trajectory):
+            X, U = motion.x, np.hstack([motion.u, motion.rho])
+        else:
+            X, U = (floats(given, what) for given, what in zip(motion, ("X", "U"), strict=True))
+        felt = [None] if not len(U) else [U[0], *U]
+        exact = np.array([self.expected(x, u) for x, u in zip(X, felt, strict=True)])
+        noise = weight(R, "R", self.size)
+        if not noise.any():
+            return exact
+        values, axes = np.linalg.eigh(noise)
+        if values.min() < -1e-12 * values.max():
+            raise ValueError(f"R is not a covariance (least eigenvalue {values.min():.3g})")
+        drawn = np.random.default_rng(seed).normal(size=exact.shape)
+        return np.asarray(exact + (drawn * np.sqrt(values.clip(0.0))) @ axes.T)
 
     def slope(self, x: Array, u: Array | None = None) -> Array:
         """Derivative (size, ndx) of h at x, with the inputs u (nu,)."""
@@ -180,7 +212,7 @@ def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tu
     else:
         rows: list[int] = []
         for pattern in names:
-            hits = [i for i, name in enumerate(system.x_names) if name == pattern or fnmatchcase(name, pattern)]
+            hits = matching(pattern, system.x_names)
             if not hits:
                 raise ValueError(f"no state is called {pattern!r}; there are {', '.join(system.x_names)}")
             rows += [i for i in hits if i not in rows]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, needed
 from ..errors import SingularityError
-from ..integrate import OneStep
+from ..integrate import OneStep, State
 from .filter import (
     Estimate,
     GaussianFilter,
@@ -72,8 +72,8 @@ class ParticleFilter(GaussianFilter):
         if self.particles < 2:
             raise ValueError("a particle filter needs at least two particles")
 
-    def start(self, mean: ArrayLike, P: ArrayLike) -> Particles:
-        """Particles drawn from the Gaussian mean (nx,), P."""
+    def start(self, mean: ArrayLike | State, P: ArrayLike) -> Particles:
+        """Particles drawn from the Gaussian mean (nx,) or a State, P."""
         n, m = self.map.nx, self.map.ndx
         centre, spread = self.settle(self.known(finite(mean, "mean", (n,)))), covariance(P, "P", m, definite=False)
         generator = np.random.default_rng(self.seed)

@@ -18,7 +18,7 @@ from ..errors import ConvergenceError, ModelError
 from .impacts import say_crossed
 from .motions import CoreMotions
 from .onestep import Course, Steps
-from .trajectory import State, Trajectory
+from .trajectory import State, Trajectory, states
 
 if TYPE_CHECKING:
     from .midpoint import MidpointVI
@@ -360,13 +360,7 @@ class MidpointSteps(Steps):
             raise ValueError(
                 f"the trajectory is of {motion.model.name!r}, whose variables or inputs are not the system's"
             )
-        rate = np.vstack(
-            [
-                np.zeros((1, m.nkv)),
-                m.prescribed.difference(motion.q[:-1, m.nqd :], motion.q[1:, m.nqd :]) / self.dt[:, None],
-            ]
-        )
-        return np.hstack([motion.q, motion.p, rate]), np.hstack([motion.u, motion.rho])
+        return states(m, motion.q, motion.p, self.dt), np.hstack([motion.u, motion.rho])
 
     # ---- failures
 

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+def states(model: Model, q: Array, p: Array, dt: Array) -> Array:
+    """State vectors (N+1, nx) of configurations (N+1, nq) and momenta (N+1, nd), with steps of dt (N,); prescribed variables start at rest."""
+    rho = q[:, model.nqd :]
+    rate = model.prescribed.difference(rho[:-1], rho[1:]) / dt[:, None]
+    return np.hstack([q, p, np.zeros((1, model.nkv)) if not len(rate) else np.vstack([np.zeros_like(rate[:1]), rate])])
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """One instant: time `t`, configuration `q` (nq,), momentum `p` (nd,), multipliers `lam` of the step that led here (nc,).
@@ -57,6 +64,18 @@ class State:
         rate = np.zeros(self.model.nkv) if self.v_rho is None else self.v_rho
         v: Array = core(self.model).velocity(self.q[None], self.p[None], rate[None])[0][0]
         return v
+
+    @property
+    def x(self) -> Array:
+        """The state (nx,) as a System, a filter or a regulator sees it: q, p and the velocities of prescribed variables."""
+        if self.v_rho is None and self.model is None:
+            return np.concatenate([self.q, self.p])
+        rate = np.zeros(self.model.nkv) if self.v_rho is None and self.model is not None else self.v_rho
+        return np.concatenate([self.q, self.p, np.zeros(0) if rate is None else rate])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """A State will do wherever a vector x (nx,) is asked for."""
+        return np.asarray(self.x, dtype=dtype)
 
     def __getitem__(self, name: str) -> Any:
         """A quantity by name, as those of a Trajectory: a number, or a frame's position (3,).
@@ -173,6 +192,17 @@ class Trajectory:
     def dt(self) -> Array:
         """Lengths of the steps, (N,)."""
         return np.diff(self.t)
+
+    @property
+    def x(self) -> Array:
+        """States (N+1, nx) as a System, a filter or a regulator sees them: q, p and the velocities of prescribed variables in the step before.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.pendulum(), dt=0.1)
+        >>> vi.simulate(vi.state([0.5]), steps=20).x.shape
+        (21, 2)
+        """
+        return states(self.model, self.q, self.p, self.dt)
 
     @property
     def v(self) -> Array:

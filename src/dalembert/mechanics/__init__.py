@@ -36,6 +36,7 @@ from .evaluate import (
     twists,
     velocity_offset,
 )
+from .reach import inverse_kinematics
 from .solve import consistent_velocity, equilibrium, satisfy_constraints
 from .trim import trim
 
@@ -61,6 +62,7 @@ __all__ = [
     "gap_jacobian",
     "gaps",
     "idle_turns",
+    "inverse_kinematics",
     "kinetic_energy",
     "lagrangian",
     "lagrangian_first",

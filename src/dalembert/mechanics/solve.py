@@ -23,7 +23,7 @@ from .evaluate import (
 )
 
 
-def _held(model: Model, fixed: Iterable[str]) -> set[int]:
+def held_components(model: Model, fixed: Iterable[str]) -> set[int]:
     """Velocity components that stay zero: those of the coordinates and balls in `fixed`."""
     balls = {place.name: place.v for place in model.configuration.places}
     out: set[int] = set()
@@ -32,7 +32,8 @@ def _held(model: Model, fixed: Iterable[str]) -> set[int]:
     return out
 
 
-def _moved(model: Model, q: Array, free: list[int], step: Array) -> Array:
+def shifted(model: Model, q: Array, free: list[int], step: Array) -> Array:
+    """q (nq,) after a `step` of the velocity components `free`."""
     dv = np.zeros(model.nv)
     dv[free] = step
     return model.configuration.integrate(q, dv)
@@ -58,7 +59,7 @@ def satisfy_constraints(
     array([0.6, 0.8])
     """
     x = checked(model).configuration.point(q).copy()
-    held = _held(model, fixed) | (set(range(model.nd, model.nv)) if keep_kinematic else set())
+    held = held_components(model, fixed) | (set(range(model.nd, model.nv)) if keep_kinematic else set())
     free = [i for i in range(model.nv) if i not in held]
     if not model.nh:
         return x
@@ -75,7 +76,7 @@ def satisfy_constraints(
         step: Any = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
         t = 1.0
         while t > 1e-10:
-            y = _moved(model, x, free, t * step)
+            y = shifted(model, x, free, t * step)
             e = error(y)
             if e < best * (1 - 1e-4 * t):
                 x, best = y, e
@@ -111,7 +112,7 @@ def consistent_velocity(
     x, w = checked(model).configuration.point(q), model.configuration.tangent(v).copy()
     if not model.nc:
         return w
-    held = _held(model, fixed) | set(range(model.nd, model.nv))
+    held = held_components(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
     c, b = constraint_jacobian(model, x), velocity_offset(model, x)
     m = mass_matrix(model, x)[np.ix_(free, free)]
@@ -146,7 +147,7 @@ def equilibrium(
     True
     """
     x = checked(model).configuration.point(q).copy()
-    held = _held(model, fixed) | set(range(model.nd, model.nv))
+    held = held_components(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
     load, nc = vector(u, model.inputs, "u"), model.nh
     c = core(model)
@@ -198,7 +199,7 @@ def equilibrium(
             biggest = float(np.abs(step).max())
             if biggest > 1.0:
                 step /= biggest
-            y = _moved(model, x, free, step)
+            y = shifted(model, x, free, step)
             if merit(y, penalty) < now - 1e-12 * abs(now) or (biggest < 1e-6 and regular == 0.0):
                 x, moved = y, True
                 regular = 0.0 if regular < 1e-6 * top else regular / 10

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, floats, number
+from ..arrays import Array, by_pattern, finite, floats, matching, number
 from ..integrate import Trajectory
 from ..integrate.onestep import slopes
 
 # a number, a vector (diagonal), a matrix, a stack of matrices per step, or {name: number or array over time}
 Weight = ArrayLike | Mapping[str, ArrayLike]
-Reference = Trajectory | tuple[ArrayLike, ArrayLike] | Mapping[str, ArrayLike]
+Reference = Trajectory | tuple[ArrayLike, ArrayLike] | Array | Mapping[str, ArrayLike]
 Hessian = tuple[Array, Array | None, Array]
 
 
@@ -140,10 +140,11 @@ def _terms(cost: Cost) -> tuple[tuple[float, Cost], ...]:
 class TrackingCost(Cost):
     """Half the weighted square of the distance to a reference, at every step and at the end.
 
-    `reference`: a Trajectory, a pair (Xd (N+1, nx), Ud (N, nu)), or {name: number or array over time} (the rest is
-    zero, or neutral); it need not be a motion of the system. `Q` (ndx, ndx) weighs the difference of the states, `R` inputs, `Qf` the
-    final state (default: the last Q). A weight is a number, a vector (diagonal), a matrix, a stack of matrices (one per step), or {name:
-    number or array over time} with "*" for all names not mentioned (default 0).
+    `reference`: a Trajectory, a pair (Xd (N+1, nx), Ud (N, nu)), the array Xd alone (with inputs of zero), or {name: number or
+    array over time} (the rest is zero, or neutral); it need not be a motion of the system. `Q` (ndx, ndx) weighs the difference of the
+    states, `R` inputs, `Qf` the final state (default: the last Q). A weight is a number, a vector (diagonal), a matrix, a stack of
+    matrices (one per step), or {name: number or array over time} with "*" for all names not mentioned (default 0); names may have
+    wildcards ("p.*").
 
     >>> import numpy as np
     >>> cost = TrackingCost({"theta": np.pi}, Q={"theta": 10.0, "*": 0.1}, R=1.0)
@@ -376,30 +377,28 @@ def _from_names(
     out = np.full((count, len(names)), number(values.get("*", 0.0), f"{what}: '*'"))
     if rest is not None and "*" not in values:
         out[:] = rest
-    for name, value in values.items():
-        if name == "*":
-            continue
-        if name not in names:
-            raise ValueError(f"{what}: unknown name {name!r}; known are {', '.join(names)}")
+    for hits, name, value in by_pattern({k: v for k, v in values.items() if k != "*"}, names, what):
         v = floats(value, f"{what}: '{name}'")
         if v.ndim and v.shape not in ((count,), (count - 1,)):
             raise ValueError(f"{what}: '{name}' must be a number or have {count} values, not shape {v.shape}")
         if not np.isfinite(v).all():
             raise ValueError(f"{what}: '{name}' is not finite")
-        column = out[:, names.index(name)]
-        column[: len(v) if v.ndim else count] = v
-        if v.ndim and len(v) == count - 1:
-            column[-1] = v[-1]
+        for i in hits:
+            out[: len(v) if v.ndim else count, i] = v
+            if v.ndim and len(v) == count - 1:
+                out[-1, i] = v[-1]
     return out
 
 
 def _reference(reference: Reference, system: Horizon) -> tuple[Array, Array]:
     N = system.steps
     if isinstance(reference, Mapping):
-        x = {k: v for k, v in reference.items() if k == "*" or k in system.x_names}
+        x = {k: v for k, v in reference.items() if k == "*" or matching(k, system.x_names)}
         u = {k: v for k, v in reference.items() if k not in x}
         Xd = _from_names(x, system.x_names, N + 1, "reference", system.neutral())
         return Xd, _from_names(u, system.u_names, N, "reference")
+    if isinstance(reference, np.ndarray):  # states alone: inputs are to be small
+        reference = (reference, np.zeros((N, system.nu)))
     X, U = reference if isinstance(reference, (tuple, list)) else system.curve(reference)
     if getattr(system, "nodes", False):  # continuous time: the final state appears once more
         X = np.vstack([X, np.asarray(X)[-1:]])

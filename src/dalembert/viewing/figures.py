@@ -129,15 +129,20 @@ def plot_trajectory(
     for part in show:
         if part not in PARTS:
             check_quantity(runs[0], part, PARTS)
+    pushed = [part for part in show if part in model.inputs and part not in PARTS] if len(runs) == 1 else []
     panels: list[Panel] = []
     for part in show:
+        if len(pushed) > 1 and part in pushed:  # inputs share a panel, where the first of them is named
+            if part == pushed[0]:
+                panels.append(lambda ax: _draw_inputs(ax, runs, labels, pushed))
+            continue
         if part not in PARTS:
             panels.append(partial(_draw_quantity, runs=runs, names=labels, quantity=part))
         elif part == "variables":
             panels += _variable_panels(runs, labels, check_variables(model, variables, 8 if len(runs) == 1 else 4))
         elif part == "energy":
             panels.append(lambda ax: _draw_energy(ax, runs, labels))
-        elif part == "constraints" and model.nc:
+        elif part == "constraints" and model.nh:
             panels.append(lambda ax: _draw_violation(ax, runs, labels))
         elif part == "momentum":
             panels += _spatial_panels(runs, labels)
@@ -285,7 +290,7 @@ def _draw_energy(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None
 
 def _draw_violation(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None:
     def value(run: Motion) -> Array | None:
-        return np.maximum(violation(run), 1e-17) if run.model.nc else None  # exact zeros have no logarithm
+        return np.maximum(violation(run), 1e-17) if run.model.nh else None  # exact zeros have no logarithm
 
     _each_run(ax, runs, names, value)
     ax.set_yscale("log")
@@ -351,15 +356,17 @@ def _draw_quantity(ax: Axes, runs: Sequence[Motion], names: Sequence[str], quant
     _legend(ax)
 
 
-def _draw_inputs(ax: Axes, runs: Sequence[Motion], names: Sequence[str]) -> None:
-    """Inputs hold over a step, so they are stairs."""
+def _draw_inputs(ax: Axes, runs: Sequence[Motion], names: Sequence[str], chosen: Sequence[str] | None = None) -> None:
+    """Inputs hold over a step, so they are stairs; all of them, or the `chosen` ones."""
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
         u = np.asarray(run.u, dtype=float)
-        for j, label in enumerate(run.model.inputs):
+        shown = [i for i, label in enumerate(run.model.inputs) if chosen is None or label in chosen]
+        for j, column in enumerate(shown):
             if u.size == 0:
                 continue
+            label = run.model.inputs[column]
             color = PALETTE[(i if len(runs) > 1 else j) % len(PALETTE)]
             text = f"{label}, {name}" if len(runs) > 1 else label
-            ax.stairs(u[:, j], run.t[: len(u) + 1], baseline=None, label=text, color=color, linewidth=1.3)
+            ax.stairs(u[:, column], run.t[: len(u) + 1], baseline=None, label=text, color=color, linewidth=1.3)
     ax.set_ylabel("inputs (N, N m)" if runs[0].model.nu > 1 else f"{runs[0].model.inputs[0]} (N or N m)")
     _legend(ax)
