@@ -137,6 +137,14 @@ def test_bicycle(tmp_path, capsys):
     assert (tmp_path / "bicycle.png").is_file()
 
 
+def test_impacts(tmp_path, capsys):
+    text = run("impacts", tmp_path, capsys)
+    assert "sequence: speeds after the first impact [-0.  0.  0.  0. -1.]" in text
+    assert numbers(text, rf"smallest gap{NUMBER}")[0] > -1e-12
+    assert numbers(text, rf"-> {NUMBER} m; 2 impacts")[0] < 1e-12
+    assert (tmp_path / "impacts.png").is_file()
+
+
 def test_embedded_cart_pole(tmp_path, capsys):
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler (cc)")

@@ -568,12 +568,13 @@ class Run:
         blow = contacts.blow(here, touching, e)
         slow = 1e-10 * (np.abs(blow.before).max() + np.abs(here.gradients @ here.v).max()) + 1e-14
         held, bent = self._resting(here, blow, blow.after <= slow)
-        flight = 2 * blow.after < REST * self.dt[k] * -bent  # it would be back at once
+        flight = (blow.after > slow) & (2 * blow.after < REST * self.dt[k] * -bent)  # it would be back at once
         short = [i for i, hit, ends in zip(blow.rows, blow.impulse > 0, flight, strict=True) if hit and ends and e[i]]
         if short:
             e[short] = 0.0
             blow = contacts.blow(here, touching, e)
-        held, _ = self._resting(here, blow, (blow.after <= slow) | flight)
+        if flight.any():
+            held, _ = self._resting(here, blow, (blow.after <= slow) | flight)
         if tau:
             self.struck.clear()
         if number in self.freed or number in self.struck:
@@ -624,16 +625,5 @@ def thinned(motion: Trajectory, every: int) -> Trajectory:
         worst = np.maximum.reduceat(checks, first, axis=0)
         worst[:, BALANCE], worst[:, STEPS] = checks[last, BALANCE], np.add.reduceat(checks[:, STEPS], first)
         checks = worst
-    return replace(
-        motion,
-        t=motion.t[at],
-        q=motion.q[at],
-        p=motion.p[at],
-        u=motion.u[first],
-        rho=motion.rho[last],
-        lam=motion.lam[last],
-        iterations=motion.iterations[last],
-        checks=checks,
-        pieces=(),
-        scheme=motion.scheme if motion.scheme is not None and motion.scheme.dt is not None else None,
-    )
+    scheme = motion.scheme if motion.scheme is not None and motion.scheme.dt is not None else None
+    return motion.picked(at, first, last, checks=checks, pieces=(), scheme=scheme)

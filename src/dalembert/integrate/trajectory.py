@@ -238,15 +238,10 @@ class Trajectory:
             if last <= first:
                 raise ValueError(f"no state in [{key.start}:{key.stop}] of a trajectory with {len(self.t)} states")
             steps = slice(first, last - 1)
-            return replace(
-                self,
-                t=self.t[key],
-                q=self.q[key],
-                p=self.p[key],
-                u=self.u[steps],
-                rho=self.rho[steps],
-                lam=self.lam[steps],
-                iterations=self.iterations[steps],
+            return self.picked(
+                key,
+                steps,
+                steps,
                 checks=None if self.checks is None else self.checks[steps],
                 events=tuple(e for e in self.events if self.t[first] <= e.time <= self.t[last - 1]),
                 impacts=tuple(i for i in self.impacts if self.t[first] <= i.time <= self.t[last - 1]),
@@ -256,6 +251,13 @@ class Trajectory:
         lam = self.lam[k - 1] if k else np.zeros(self.model.nc)
         rate = self._kinematic_rates(np.array([k]))[0]
         return State(float(self.t[k]), fixed(self.q[k]), fixed(self.p[k]), fixed(lam), rate, self.model)
+
+    def picked(self, states: Any, first: Any, last: Any, **changes: Any) -> Trajectory:
+        """Some of the `states` (a slice, or numbers): the inputs are those of the steps `first`, which begin there, prescribed values and multipliers
+        those of the steps `last`, which end there; other fields by name."""
+        kept = {name: getattr(self, name)[states] for name in ("t", "q", "p")}
+        kept |= {name: getattr(self, name)[last] for name in ("rho", "lam", "iterations")}
+        return replace(self, u=self.u[first], **kept, **changes)
 
     def __add__(self, other: Trajectory) -> Trajectory:
         """This motion and then another one, which begins where this one ends: `b = vi.simulate(a[-1], ...)`. The momentum may differ (an impulse).
