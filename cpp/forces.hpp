@@ -250,6 +250,58 @@ template <class T> void advance_constraints(Work<T>& w) {
   if (w.M->nh < w.M->nc) velocity_directions(w, w.step.x, w.kin.start, w.con.C0);
 }
 
+// h = n . (p_a - p_b) with a direction n that nothing moves
+DAL_INLINE bool along_fixed_direction(const ModelData& M, const Element& e) {
+  return e.kind == ElementKind::Direction && M.sites[e.site_c].pose == 0 && e.balls == 0;
+}
+
+// The part of constraint_hessian() of constraints along fixed directions, all at once. With u_j = w_j x p + v_j, what
+// joint j does to a point p that it carries, D2h_ij = n . (w_i x u_j) for i above j or j itself. Summed over the points
+// that j carries, with F = sum n, K = sum n p^T: w_i . (K^T w_j - tr K w_j + v_j x F).
+//
+// reads P, weight; scratch: con.moments
+template <class T>
+void fixed_direction_hessian(Work<T>& w, const Poses<T>& P, const T* weight, T factor, T* D, int ld, int rows) {
+  const ModelData& M = *w.M;
+  auto at = [&](int pose) { return w.con.moments + 12 * pose; };
+  for (int j : M.constraint_joints)
+    for (int l = 0; l < 12; ++l) at(j + 1)[l] = T(0.0);
+  for (int c = 0; c < M.nh; ++c) {
+    const Element& e = M.constraints[c];
+    if (!along_fixed_direction(M, e)) continue;
+    const V3<T> n = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(e.par)) * (factor * weight[c]);
+    auto add = [&](const Site& site, const V3<T>& f) {
+      if (!site.pose) return;
+      const V3<T> p = site_position(M, site, P);
+      const T nf[3] = {f.x, f.y, f.z}, pf[3] = {p.x, p.y, p.z};
+      T* m = at(site.pose);
+      for (int r = 0; r < 3; ++r) {
+        m[r] += nf[r];
+        for (int k = 0; k < 3; ++k) m[3 + 3 * r + k] += nf[r] * pf[k];
+      }
+    };
+    add(M.sites[e.site_a], n);
+    add(M.sites[e.site_b], zero3<T>() - n);
+  }
+  for (size_t t = M.constraint_joints.size(); t-- > 0;) {
+    const int j = M.constraint_joints[t], above = M.joints[j].parent, v = M.joints[j].v;
+    const V6<T> S = joint_twist(M.joints[j], j + 1, P);
+    const T *m = at(j + 1), *K = m + 3, trace = K[0] + K[4] + K[8];
+    const V3<T> g = V3<T>{K[0] * S.w.x + K[3] * S.w.y + K[6] * S.w.z, K[1] * S.w.x + K[4] * S.w.y + K[7] * S.w.z,
+                          K[2] * S.w.x + K[5] * S.w.y + K[8] * S.w.z} -
+                    S.w * trace + cross(S.v, V3<T>{m[0], m[1], m[2]});
+    for (int pose = j + 1; pose; pose = M.joints[pose - 1].parent) {
+      const Joint& I = M.joints[pose - 1];
+      if (!I.turns()) continue;
+      const T x = dot(joint_twist(I, pose, P).w, g);
+      if (I.v < rows) D[size_t(I.v) * ld + v] += x;
+      if (I.v != v && v < rows) D[size_t(v) * ld + I.v] += x;
+    }
+    if (above)
+      for (int l = 0; l < 12; ++l) at(above)[l] += m[l];
+  }
+}
+
 // D (row stride ld, the first `rows` rows) += factor sum_c weight_c D2h_c(q) of the holonomic constraints. C: Dh (nc x
 // nv), to have the derivatives of balls in the chart exp(x) instead of that of the three hinges, or null.
 //
@@ -258,8 +310,13 @@ template <class T>
 void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weight, T factor, const T* C, T* D, int ld,
                         int rows) {
   const ModelData& M = *w.M;
+  bool fixed_directions = false;
   for (int c = 0; c < M.nh; ++c) {
     const Element& e = M.constraints[c];
+    if (along_fixed_direction(M, e)) {
+      fixed_directions = true;
+      continue;
+    }
     as_constraint(e, [&](auto kind) {
       if constexpr (!kind.linear) {
         const int* lv = M.local_v.data() + e.vars;
@@ -279,6 +336,7 @@ void constraint_hessian(Work<T>& w, const T* q, const Poses<T>& P, const T* weig
       }
     });
   }
+  if (fixed_directions) fixed_direction_hessian(w, P, weight, factor, D, ld, rows);
 }
 
 // the same at q_k with lambda, of all constraints: how the impulse C0^T lambda changes with q_k

@@ -124,6 +124,7 @@ template <class T> struct ConstraintRows {
   T *Cx, *b, *b_mid;         // velocity constraints: their derivatives by q_k (rows x nv), b(q_k) and b(q_m) (nc)
   T *lam, *lam_kept, *dlam;  // multipliers, kept ones, Newton's change
   T *X, *schur;              // N^-1 C0^T (nd x (nc + 1)), C1 N^-1 C0^T (nc x nc)
+  T* moments;                // sums of directions and their moments by pose (12 each)
   double* dense;             // small dense systems
 };
 struct LoopWork {                 // elimination of a tree with loops (loops.hpp)
@@ -314,6 +315,7 @@ template <class T> struct Work {
     take(con.lam, nc);
     take(con.lam_kept, nc);
     take(con.dlam, nc);
+    take(con.moments, nc && large ? 12 * (m.nj + 1) : 0);
     take(con.dense, 3 * nc * nc + 4 * nc + nc * (large ? ncol + kPad : 2));
 
     if (std::is_same_v<T, double> && m.loops.used) {
