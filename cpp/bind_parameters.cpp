@@ -41,51 +41,118 @@ std::unique_ptr<ParameterLinks> make_links(Core& core, int count, const Integers
     links->parameter.push_back(parameter.data()[i]);
     links->factor.push_back(factor.data()[i]);
   }
+  links->group_bodies();
   return links;
 }
 
-// S (N + 1, 2 nd, columns), SL (N, nc, columns) along a motion, from S0; the motion is solved again from its states
+// Sensitivities from S0 along a motion that is solved again from its states: use(i, S) for every state i, with S (2 nd,
+// columns) there, kept where where(i) says. Returns the step that failed, or their number; `code` says why it failed.
+template <class Where, class Use>
+int along_motion(Core& core, const Options& o, const ParameterLinks& links, const double* X, const double* U,
+                 const double* dt, int steps, const double* lam0, int columns, const double* S0, double* SL, int& code,
+                 Pulse& pulse, Where where, Use use) {
+  Sizes z(core.model());
+  const KernelTable& k = core.table();
+  Lease s(core);
+  std::vector<double> y(z.nq + 1), lam(z.nc + 1), pnext(z.nd + 1);
+  const size_t size = 2 * z.nd * columns;
+  std::memcpy(where(0), S0, size * sizeof(double));
+  use(0, where(0));
+  for (int i = 0; i < steps && !(i % 64 == 0 && pulse()); ++i) {
+    const double *x = X + i * z.nx, *u = U + i * z.nU;
+    std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
+    std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
+    if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
+    double *here = where(i), *next = where(i + 1);
+    if (next != here) std::memcpy(next, here, size * sizeof(double));
+    code = k.sensitivity(s, o, dt[i], x, x + z.nq, u, y.data(), lam.data(), pnext.data(),
+                         lam0 || !z.nc ? Given::solution : Given::guess, links, columns, next,
+                         SL ? SL + size_t(i) * z.nc * columns : nullptr);
+    if (code) return i;
+    use(i + 1, next);
+  }
+  return steps;
+}
+
+// columns of S0, which is (2 nd, columns) with one for every parameter at least
+size_t columns_of(const Array& S0, size_t nd, const ParameterLinks& links) {
+  const size_t columns = nd ? S0.size() / (2 * nd) : 0;
+  sized(S0, 2 * nd * columns, "S0");
+  if (columns < size_t(links.count)) throw nb::value_error("S0 needs a column for every parameter");
+  return columns;
+}
+
+// S (N + 1, 2 nd, columns), SL (N, nc, columns) along a motion, from S0
 nb::tuple sensitivities(Core& core, const Options& o, const ParameterLinks& links, const Array& X, const Array& U,
                         const Array& dt, const OptArray& Lam, const Array& S0, bool lambda) {
   Sizes z(core.model());
   const int steps = int(dt.size());
-  const size_t nd = z.nd, columns = nd ? S0.size() / (2 * nd) : 0;
+  const size_t columns = columns_of(S0, z.nd, links), size = 2 * z.nd * columns;
   sized(X, size_t(steps + 1) * z.nx, "X");
   sized(U, size_t(steps) * z.nU, "U");
-  sized(S0, 2 * nd * columns, "S0");
-  if (columns < size_t(links.count)) throw nb::value_error("S0 needs a column for every parameter");
   const double* lam0 = sized(Lam, size_t(steps) * z.nc, "lam");
   double *S, *L = nullptr;
-  nb::object as = make_array({size_t(steps + 1), 2 * nd, columns}, &S),
+  nb::object as = make_array({size_t(steps + 1), 2 * z.nd, columns}, &S),
              al = make_array({lambda ? size_t(steps) : 0, z.nc, columns}, &L);
-  int bad = steps, code = 0;
+  int bad, code = 0;
+  Pulse pulse;
+  {
+    nb::gil_scoped_release nogil;
+    bad = along_motion(core, o, links, X.data(), U.data(), dt.data(), steps, lam0, int(columns), S0.data(),
+                       lambda ? L : nullptr, code, pulse, [&](int i) { return S + i * size; },
+                       [](int, const double*) {});
+  }
+  pulse.raise();
+  return nb::make_tuple(as, al, bad, code);
+}
+
+// H (columns, columns) = sum of J'J, g (columns) = sum of J'e over a motion, where row y of J is row[y] of S times
+// weight (N + 1, rows), and e (N + 1, rows); with S at the end, (2 nd, columns). Without keeping S on the way.
+nb::tuple information(Core& core, const Options& o, const ParameterLinks& links, const Array& X, const Array& U,
+                      const Array& dt, const Array& S0, const Integers& row, const Array& weight, const Array& e) {
+  Sizes z(core.model());
+  const int steps = int(dt.size()), rows = int(row.size());
+  const size_t columns = columns_of(S0, z.nd, links);
+  sized(X, size_t(steps + 1) * z.nx, "X");
+  sized(U, size_t(steps) * z.nU, "U");
+  sized(weight, size_t(steps + 1) * rows, "weight");
+  sized(e, size_t(steps + 1) * rows, "e");
+  for (int y = 0; y < rows; ++y)
+    if (row.data()[y] < 0 || size_t(row.data()[y]) >= 2 * z.nd) throw nb::value_error("no such row of S");
+  double *H, *g, *S;
+  nb::object aH = make_array({columns, columns}, &H), ag = make_array({columns}, &g),
+             as = make_array({2 * z.nd, columns}, &S);
+  int bad, code = 0;
   Pulse pulse;
   {
     nb::gil_scoped_release nogil;
     const KernelTable& k = core.table();
-    Lease s(core);
-    std::memcpy(S, S0.data(), 2 * nd * columns * sizeof(double));
-    {
-      std::vector<double> y(z.nq + 1), lam(z.nc + 1), pnext(nd + 1);
-      for (int i = 0; i < steps && !(i % 64 == 0 && pulse()); ++i) {
-        const double *x = X.data() + i * z.nx, *u = U.data() + i * z.nU;
-        std::memcpy(y.data(), x + z.nx, (z.nq - z.nqk) * sizeof(double));
-        std::memcpy(y.data() + z.nq - z.nqk, u + z.nu, z.nqk * sizeof(double));
-        if (lam0) std::memcpy(lam.data(), lam0 + i * z.nc, z.nc * sizeof(double));
-        double* next = S + size_t(i + 1) * 2 * nd * columns;
-        std::memcpy(next, next - 2 * nd * columns, 2 * nd * columns * sizeof(double));
-        code = k.sensitivity(s, o, dt.data()[i], x, x + z.nq, u, y.data(), lam.data(), pnext.data(),
-                             lam0 || !z.nc ? Given::solution : Given::guess, links, int(columns), next,
-                             lambda ? L + size_t(i) * z.nc * columns : nullptr);
-        if (code) {
-          bad = i;
-          break;
-        }
+    const int block = rows ? std::max(1, 256 / rows) : 1;  // states: products of some depth are fast
+    std::vector<double> J(size_t(block) * rows * columns), b(size_t(block) * rows),
+        room(k.products_room(block * rows, int(columns)) + 8);
+    int filled = 0;
+    auto flush = [&] {
+      if (filled) k.add_products(filled, int(columns), J.data(), b.data(), H, g, room.data());
+      filled = 0;
+    };
+    auto use = [&](int i, const double* at) {
+      for (int y = 0; y < rows; ++y) {
+        const double w = weight.data()[size_t(i) * rows + y], *from = at + size_t(row.data()[y]) * columns;
+        if (w == 0) continue;
+        double* to = J.data() + size_t(filled) * columns;
+        for (size_t c = 0; c < columns; ++c) to[c] = w * from[c];
+        b[filled++] = e.data()[size_t(i) * rows + y];
       }
-    }
+      if (filled > (block - 1) * rows) flush();
+    };
+    bad = along_motion(core, o, links, X.data(), U.data(), dt.data(), steps, nullptr, int(columns), S0.data(), nullptr,
+                       code, pulse, [&](int) { return S; }, use);
+    flush();
+    for (size_t i = 0; i < columns; ++i)
+      for (size_t c = 0; c < i; ++c) H[c * columns + i] = H[i * columns + c];
   }
   pulse.raise();
-  return nb::make_tuple(as, al, bad, code);
+  return nb::make_tuple(aH, ag, as, bad, code);
 }
 
 // One backward pass: Z (N + 1, ndx), what is wanted of every state, and ZL (N, nc) of every multiplier, to the gradient
@@ -156,6 +223,8 @@ void bind_parameters(nb::module_& m, nb::class_<Core>& c) {
       .def("parameters_known", [](Core& c) { return c.table().parameters_known(c.model()); })
       .def("sensitivities", &sensitivities, nb::arg("options"), nb::arg("links"), nb::arg("X"), nb::arg("U"),
            nb::arg("dt"), nb::arg("lam").none(), nb::arg("S0"), nb::arg("with_lambda"))
+      .def("information", &information, nb::arg("options"), nb::arg("links"), nb::arg("X"), nb::arg("U"), nb::arg("dt"),
+           nb::arg("S0"), nb::arg("row"), nb::arg("weight"), nb::arg("e"))
       .def("rollout_adjoint", &rollout_adjoint, nb::arg("options"), nb::arg("links"), nb::arg("X"), nb::arg("U"),
            nb::arg("dt"), nb::arg("lam").none(), nb::arg("Z"), nb::arg("ZL").none())
       .def("lagrangian_parameters",

@@ -1266,7 +1266,7 @@ static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const d
   const StepOptions o = options(opt);
   return adjoint_with(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad, [&](int, double h, const double* z) {
     motion_by_parameters(w, *t, o, h, links, w.lin.mu, z, by);
-    end_by_parameters(w, *t, links, w.lin.nu, by);
+    end_by_parameters(w, *t, h, links, w.lin.nu, by);
   });
 }
 
@@ -1342,8 +1342,8 @@ static bool lagrangian_parameters(Scratch* s, const double* q, const double* v, 
   return true;
 }
 
-// derivatives by the parameters of the constraints at q: h (nc, links.count), and of the origins of frames, in world
-// axes: p (3 count, links.count); added to
+// derivatives by the parameters of the constraints at q: h (nc, links.count; rows on velocities stay), and of the
+// origins of frames, in world axes: p (3 count, links.count); added to
 static bool configuration_parameters(Scratch* s, const double* q, int count, const int* frame,
                                      const ParameterLinks& links, double* h, double* p) {
   ParameterScratch* t = parameter_scratch(engine(s));
@@ -1352,9 +1352,9 @@ static bool configuration_parameters(Scratch* s, const double* q, int count, con
   Work<Dual>& d = t->d;
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nq; ++i) w.step.y[i] = q[i];
-  for (int c = 0; c < M.nc; ++c) {
+  for (int c = 0; c < M.nh; ++c) {
     t->unit[c] = 1;
-    end_by_parameters(w, *t, links, t->unit.data(), h + size_t(c) * links.count);
+    end_by_parameters(w, *t, 0.0, links, t->unit.data(), h + size_t(c) * links.count);
     t->unit[c] = 0;
   }
   start_sums(w, *t, links);
@@ -1387,6 +1387,12 @@ static bool force_parameters(Scratch* s, const double* q, const double* v, const
     links.add(t->g.out, by + size_t(i) * links.count, [](const Dual& x) { return x.d; });
   }
   return true;
+}
+
+static size_t products_room(int rows, int columns) { return gemm_workspace(columns, columns, rows); }
+static void add_products(int rows, int columns, const double* J, const double* e, double* H, double* g, double* room) {
+  gemm(columns, columns, rows, 1.0, J, 1, columns, J, columns, 1, 1.0, H, columns, room, Part::lower);
+  gemv_t(rows, columns, 1.0, J, columns, e, 1.0, g);
 }
 
 #define DAL_STRING(x) #x
@@ -1435,6 +1441,8 @@ const KernelTable table = {
     lagrangian_parameters,
     force_parameters,
     configuration_parameters,
+    add_products,
+    products_room,
 };
 
 }  // namespace DALEMBERT_ARCH

@@ -125,6 +125,9 @@ struct KernelTable {
                            double* by);
   bool (*configuration_parameters)(Scratch*, const double* q, int count, const int* frame, const ParameterLinks&,
                                    double* h, double* p);
+  // H (columns, columns; lower triangle) += J'J, g (columns) += J'e of J (rows, columns); room: products_room()
+  void (*add_products)(int rows, int columns, const double* J, const double* e, double* H, double* g, double* room);
+  size_t (*products_room)(int rows, int columns);
 };
 
 const KernelTable& kernels();        // the best one for this machine (or as forced by set_kernels)

@@ -126,6 +126,39 @@ struct ParameterLinks {
   std::vector<double> factor;
   bool bodies_only = true;  // all of them are inertias or coefficients of damping
 
+  // the inertias again, body by body: its parameters, and factor (NumberLayout::kNode, parameters)
+  struct Body {
+    int node;
+    std::vector<int> parameter;
+    std::vector<double> factor;
+  };
+  std::vector<Body> bodies;
+  void group_bodies() {
+    bodies.clear();
+    for (size_t i = 0; i < slot.size(); ++i) {
+      const int at = slot[i] - layout.node;
+      if (at < 0 || slot[i] >= layout.site) continue;
+      const int node = at / NumberLayout::kNode;
+      Body* body = nullptr;
+      for (Body& b : bodies)
+        if (b.node == node) body = &b;
+      if (!body) body = &bodies.emplace_back(Body{node, {}, {}});
+      size_t c = 0;
+      while (c < body->parameter.size() && body->parameter[c] != parameter[i]) ++c;
+      if (c == body->parameter.size()) body->parameter.push_back(parameter[i]);
+    }
+    for (Body& b : bodies) {
+      const size_t n = b.parameter.size();
+      b.factor.assign(NumberLayout::kNode * n, 0.0);
+      for (size_t i = 0; i < slot.size(); ++i) {
+        const int entry = slot[i] - layout.node - NumberLayout::kNode * b.node;
+        if (slot[i] < layout.node || slot[i] >= layout.site || entry < 0 || entry >= NumberLayout::kNode) continue;
+        for (size_t c = 0; c < n; ++c)
+          if (b.parameter[c] == parameter[i]) b.factor[entry * n + c] += factor[i];
+      }
+    }
+  }
+
   // (row of the layout) -> row of parameters, added
   template <class T, class F> void add(const T* row, double* out, F value) const {
     for (size_t i = 0; i < slot.size(); ++i) out[parameter[i]] += factor[i] * value(row[slot[i]]);

@@ -22,7 +22,7 @@ struct ParameterScratch {
   Work<Dual> d;
   NumberSums<Dual> g;
   std::vector<Dual> out;
-  std::vector<double> wrench, delta, zero, unit, Lq, Lv, F, R, P, H, S, room;
+  std::vector<double> wrench, delta, zero, unit, Lq, Lv, F, row, R, P, H, S, room;
 
   bool init(const ModelData& M) {
     wrench.resize(size_t(M.nj + 2) * sizeof(V6<Dual>) / sizeof(double));
@@ -36,19 +36,21 @@ struct ParameterScratch {
 
 // true if every kind of element in the model knows its derivatives by numbers
 inline bool knows_numbers(const ModelData& M) {
-  bool ok = M.nh == M.nc;  // not yet: velocity constraints
+  bool ok = true;
   for (const Element& e : M.potentials)
     ok = ok && as_potential(e, [](auto kind) {
       return requires(Work<Dual>& w, const Element& e, const Dual* q, const Poses<Dual>& P, NumberSums<Dual>& g) {
         kind.by_numbers(w, e, q, P, *q, g);
       };
     });
-  for (size_t c = 0; ok && c < M.constraints.size(); ++c)
-    ok = as_constraint(M.constraints[c], [](auto kind) {
+  for (int c = 0; ok && c < M.nc; ++c) {
+    auto knows = [](auto kind) {
       return requires(Work<Dual>& w, const Element& e, const Dual* q, const Poses<Dual>& P, NumberSums<Dual>& g) {
         kind.by_numbers(w, e, q, P, *q, g);
       };
-    });
+    };
+    ok = c < M.nh ? as_constraint(M.constraints[c], knows) : as_velocity(M.constraints[c], knows);
+  }
   for (const Element& e : M.forces)
     ok = ok && as_force(e, [](auto kind) {
       return requires(Work<double>& w, const Work<Dual>& d, const Element& e, const double* x, NumberSums<Dual>& g) {
@@ -135,18 +137,22 @@ template <class T> void lagrangian_by_numbers(Work<T>& w, NumberSums<T>& g) {
   }
 }
 
-// sum over constraints of weight(c) times the derivatives of h_c by all numbers at q, added to g.out; poses in P
+// sum over the constraints first .. last of weight(c) times the derivatives of h_c (in dual parts: of those on
+// velocities a v) by all numbers at q, added to g.out; poses in P
 template <class T, class F>
-void constraints_by_numbers(Work<T>& w, const T* q, const Poses<T>& P, F weight, NumberSums<T>& g) {
+void constraints_by_numbers(Work<T>& w, int first, int last, const T* q, const Poses<T>& P, F weight,
+                            NumberSums<T>& g) {
   const ModelData& M = *w.M;
   clear_wrenches(w, g);
-  for (int c = 0; c < M.nc; ++c) {
+  for (int c = first; c < last; ++c) {
     const Element& e = M.constraints[c];
     g.own = g.out + g.layout->element[2] + NumberLayout::kElement * c;
     const T f = weight(c);
-    as_constraint(e, [&](auto kind) {
+    auto add = [&](auto kind) {
       if constexpr (requires { kind.by_numbers(w, e, q, P, f, g); }) kind.by_numbers(w, e, q, P, f, g);
-    });
+    };
+    if (c < M.nh) as_constraint(e, add);
+    else as_velocity(e, add);
   }
   for (auto j = M.constraint_joints.rbegin(); j != M.constraint_joints.rend(); ++j)
     add_on_base(w, g, *j, q, P, zero6<T>());
@@ -224,24 +230,39 @@ inline void motion_by_parameters(Work<double>& w, ParameterScratch& s, const Ste
   if (!M.nc) return;
   start_sums(w, s, links);
   constraint_poses(d, d.step.x, d.kin.start);
-  constraints_by_numbers(d, d.step.x, d.kin.start, [&](int c) { return Dual(-w.con.lam[c]); }, s.g);
+  constraints_by_numbers(d, 0, M.nc, d.step.x, d.kin.start, [&](int c) { return Dual(-w.con.lam[c]); }, s.g);
   links.add(s.g.out, out, [](const Dual& x) { return x.d; });
 }
 
-// gradient of nu.h(q_k+1) by the parameters, added to out; nu (nc)
-inline void end_by_parameters(Work<double>& w, ParameterScratch& s, const ParameterLinks& links, const double* nu,
-                              double* out) {
-  if (!w.M->nc) return;
+// gradient of nu.h(q_k+1), and of nu.dt (a v + b) in the middle, by the parameters, added to out; nu (nc)
+inline void end_by_parameters(Work<double>& w, ParameterScratch& s, double dt, const ParameterLinks& links,
+                              const double* nu, double* out) {
+  const ModelData& M = *w.M;
   Work<Dual>& d = s.d;
-  start_sums(w, s, links);
-  place_along(d, w.step.y, s.zero.data(), d.step.y);
-  constraint_poses(d, d.step.y, d.kin.end);
-  constraints_by_numbers(d, d.step.y, d.kin.end, [&](int c) { return Dual(nu[c]); }, s.g);
-  links.add(s.g.out, out, [](const Dual& x) { return x.v; });
+  auto weight = [&](int c) { return Dual(nu[c]); };
+  if (M.nh) {
+    start_sums(w, s, links);
+    place_along(d, w.step.y, s.zero.data(), d.step.y);
+    constraint_poses(d, d.step.y, d.kin.end);
+    constraints_by_numbers(d, 0, M.nh, d.step.y, d.kin.end, weight, s.g);
+    links.add(s.g.out, out, [](const Dual& x) { return x.v; });
+  }
+  if (M.nh < M.nc && dt != 0) {
+    start_sums(w, s, links);
+    for (int i = 0; i < M.nv; ++i) d.step.moved[i] = Dual(0.0, w.kin.v[i]);
+    for (int i = 0; i < M.nq; ++i) d.kin.q[i] = Dual(w.kin.q[i]);
+    integrate(M, d.kin.q, d.step.moved, d.kin.q, 0, M.nv);
+    constraint_poses(d, d.kin.q, d.kin.mid);
+    constraints_by_numbers(d, M.nh, M.nc, d.kin.q, d.kin.mid, weight, s.g);
+    links.add(s.g.out, out, [dt](const Dual& x) { return dt * x.d; });
+  }
 }
 
-// Inertias and damping enter L_q, L_v and F of the joints above a body alone, and linearly:
-// L_v,i = S_i.(dI V), L_q,i = B_i.(dI V) + S_i.(dI (0; g)). Columns r_c, (p_k+1)_c (nd, links.count) into s.R, s.P.
+// Inertias and damping enter L_q, L_v and F of the joints above a body alone, and linearly: along the body's axes, with
+// velocity v and w of its joint's origin and a twist s = (s_w, s_v) there, s.(dI V) is
+//   m s_v.v + c.(v x s_w + s_v x w) + I:(s_w w'),
+// L_v,i of S_i, L_q,i of B_i and with the weight, m s_v.g + c.(g x s_w) of S_i. So a body has a row of ten numbers for
+// every joint above it, times the factors of its parameters. Columns r_c, (p_k+1)_c (nd, links.count) into s.R, s.P.
 //
 // reads kin, twists, balls; writes s.R, P
 inline void bodies_by_parameters(Work<double>& w, ParameterScratch& s, const StepOptions& o, double dt,
@@ -252,45 +273,47 @@ inline void bodies_by_parameters(Work<double>& w, ParameterScratch& s, const Ste
   s.Lq.assign(size_t(nv) * n, 0.0);
   s.Lv.assign(size_t(nv) * n, 0.0);
   s.F.assign(size_t(nv) * n, 0.0);
+  s.row.resize(2 * size_t(n) + 1);
   for (size_t i = 0; i < links.slot.size(); ++i) {
-    const int slot = links.slot[i], c = links.parameter[i];
-    const double f = links.factor[i];
-    if (slot >= links.layout.damping) {
-      const int k = slot - links.layout.damping;
-      s.F[size_t(k) * n + c] -= f * w.kin.v[k];
-      continue;
-    }
-    const Node& N = M.nodes[(slot - links.layout.node) / NumberLayout::kNode];
-    const int entry = (slot - links.layout.node) % NumberLayout::kNode;
+    const int k = links.slot[i] - links.layout.damping;
+    if (k >= 0) s.F[size_t(k) * n + links.parameter[i]] -= links.factor[i] * w.kin.v[k];
+  }
+  for (const ParameterLinks::Body& body : links.bodies) {
+    const Node& N = M.nodes[body.node];
     const M3<double>& R = P.R[M.joints[N.joint - 1].rot];
     const V3<double>& p = P.p[N.joint];
     const V6<double>& V = w.twists.V[N.joint];
-    // momentum and weight of a body that has this number alone, along its axes about the joint's origin
     const V3<double> v = tmul(R, V.v + cross(V.w, p)), a = tmul(R, V.w),
-                     down = V3<double>{R.c[0].z, R.c[1].z, R.c[2].z} * M.gz;
-    V6<double> h = zero6<double>(), W = zero6<double>();
-    if (entry == 0) {
-      h.v = v;
-      W.v = down;
-    } else if (entry < 4) {
-      const V3<double> e = {entry == 1 ? 1.0 : 0.0, entry == 2 ? 1.0 : 0.0, entry == 3 ? 1.0 : 0.0};
-      h = {cross(e, v), cross(a, e)};
-      W.w = cross(e, down);
-    } else {
-      S3<double> I = {0, 0, 0, 0, 0, 0};
-      (&I.xx)[entry - 4] = 1;
-      h.w = mul(I, a);
-    }
-    auto to_world = [&](const V6<double>& x) {
-      const V3<double> l = mul(R, x.v);
-      return V6<double>{mul(R, x.w) + cross(p, l), l} * f;
+                     g = V3<double>{R.c[0].z, R.c[1].z, R.c[2].z} * M.gz;
+    const int m = int(body.parameter.size());
+    double *to_v = s.row.data(), *to_q = to_v + m;
+    auto momentum = [&](const V6<double>& twist, V3<double>& sw, V3<double>& sv, double* k) {
+      sw = tmul(R, twist.w), sv = tmul(R, twist.v + cross(twist.w, p));
+      k[0] = dot(sv, v);
+      const V3<double> c = cross(v, sw) + cross(sv, a);
+      k[1] = c.x, k[2] = c.y, k[3] = c.z;
+      k[4] = sw.x * a.x, k[5] = sw.y * a.y, k[6] = sw.z * a.z;
+      k[7] = sw.x * a.y + sw.y * a.x, k[8] = sw.x * a.z + sw.z * a.x, k[9] = sw.y * a.z + sw.z * a.y;
     };
-    h = to_world(h);
-    W = to_world(W);
     for (int k = M.path_offset[N.joint - 1]; k < M.path_offset[N.joint]; ++k) {
       const int j = M.path_joint[k], r = M.joints[j].v;
-      s.Lv[size_t(r) * n + c] += dot(w.twists.S[j], h);
-      s.Lq[size_t(r) * n + c] += dot(w.twists.B[j], h) + dot(w.twists.S[j], W);
+      double by_v[NumberLayout::kNode], by_q[NumberLayout::kNode];
+      V3<double> sw, sv;
+      momentum(w.twists.B[j], sw, sv, by_q);
+      momentum(w.twists.S[j], sw, sv, by_v);
+      const V3<double> weight = cross(g, sw);
+      by_q[0] += dot(sv, g);
+      by_q[1] += weight.x, by_q[2] += weight.y, by_q[3] += weight.z;
+      for (int c = 0; c < 2 * m; ++c) to_v[c] = 0;
+      for (int entry = 0; entry < NumberLayout::kNode; ++entry) {
+        const double *f = body.factor.data() + entry * m, fv = by_v[entry], fq = by_q[entry];
+        for (int c = 0; c < m; ++c) to_v[c] += fv * f[c];
+        for (int c = 0; c < m; ++c) to_q[c] += fq * f[c];
+      }
+      for (int c = 0; c < m; ++c) {
+        s.Lv[size_t(r) * n + body.parameter[c]] += to_v[c];
+        s.Lq[size_t(r) * n + body.parameter[c]] += to_q[c];
+      }
     }
   }
   const double w1 = dt * (1 - o.alpha), w2 = dt * o.alpha, fm = dt * o.minus, fp = dt * o.plus;
@@ -336,7 +359,7 @@ inline void columns_by_parameters(Work<double>& w, ParameterScratch& s, const St
   }
   for (int c = 0; c < M.nc; ++c) {
     unit[c] = 1;
-    end_by_parameters(w, s, links, unit, s.H.data() + c * n);
+    end_by_parameters(w, s, dt, links, unit, s.H.data() + c * n);
     unit[c] = 0;
   }
 }
@@ -361,9 +384,10 @@ inline void sensitivity_of_part(Work<double>& w, ParameterScratch& s, const Step
     schur_solve(w, w.con.schur, s.H.data(), n, n, false);
   }
   s.S.resize(size_t(2 * nd + nc) * columns);
-  s.room.resize(gemm_workspace(std::max(nd, nc), columns, nd) + 8);
+  s.room.resize(gemm_workspace(std::max(nd, nc), columns, 2 * nd) + 8);
   double *Y = s.S.data(), *Yp = Y + size_t(nd) * columns, *YL = Yp + size_t(nd) * columns;
   auto times = [&](const double* A, int rows, double* out) {
+    if (nv == nd) return gemm(rows, columns, 2 * nd, 1.0, A, ld, 1, S, columns, 1, 0.0, out, columns, s.room.data());
     gemm(rows, columns, nd, 1.0, A, ld, 1, Sq, columns, 1, 0.0, out, columns, s.room.data());
     gemm(rows, columns, nd, 1.0, A + nv, ld, 1, Sp, columns, 1, 1.0, out, columns, s.room.data());
   };

@@ -44,8 +44,7 @@ def parametrized(model: Model, seed: int = 0, share: float = 1.0) -> Model:
         rows.append((parent, transform, value, name, mass, inertia, com, pitch, visuals))
     elements = []
     for e in model.elements:
-        # the tape of a potential has the places of frames in it; what rolls is not differentiated by parameters yet
-        if isinstance(e, Potential) or type(e).__module__.endswith("rolling"):
+        if isinstance(e, Potential):  # its tape has the places of frames in it
             continue
         new = {}
         for f in fields(e):

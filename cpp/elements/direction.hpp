@@ -62,9 +62,7 @@ struct Direction : LocalConstraint<Direction> {
   static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
     const M3<T>& R = site_rotation(*w.M, w.M->sites[e.site_c], P);
     const V3<T> d = site_gap(w, e, P), n = mul(R, vec3<T>(e.par)), by_n = tmul(R, d) * weight;
-    g.own[0] += by_n.x;
-    g.own[1] += by_n.y;
-    g.own[2] += by_n.z;
+    put_add(g.own, by_n);
     add_between(w, g, e, P, n * weight);
     g.wrench[w.M->sites[e.site_c].pose].w += cross(n, d) * weight;  // n is given in the axes of the joint, not the site
   }

@@ -61,6 +61,24 @@ struct Height : LocalConstraint<Height> {
     for (int i = 0; i < m; ++i) w.local.gradient[i] -= rho * s1 * c_i[i];
     return h - rho * s;
   }
+
+  template <class T>
+  static void by_numbers(Work<T>& w, const Element& e, const T*, const Poses<T>& P, const T& weight, NumberSums<T>& g) {
+    const ModelData& M = *w.M;
+    const Site &sa = M.sites[e.site_a], &sc = M.sites[e.site_c];
+    const M3<T>&Ra = site_rotation(M, sa, P), &Rc = site_rotation(M, sc, P);
+    const bool disk = e.par[3] != 0 || e.par[4] != 0 || e.par[5] != 0;
+    const T rho = T(e.par[6]);
+    const V3<T> N = mul(Rc, vec3<T>(e.par)), n = disk ? mul(Ra, vec3<T>(e.par + 3)) : zero3<T>();
+    const T c = dot(N, n), s = disk ? sqrt_(T(1.0) - c * c) : T(1.0);
+    const V3<T> by_N = (site_gap(w, e, P) + n * (rho * c / s)) * weight, by_n = N * (weight * rho * c / s);
+    put_add(g.own, tmul(Rc, by_N));
+    if (disk) put_add(g.own + 3, tmul(Ra, by_n));
+    g.own[6] -= weight * s;
+    add_between(w, g, e, P, N * weight);
+    g.wrench[sc.pose].w += cross(N, by_N);  // N and n are given in the axes of joints, not of sites
+    g.wrench[sa.pose].w += cross(n, by_n);
+  }
 };
 
 }  // namespace DALEMBERT_ARCH

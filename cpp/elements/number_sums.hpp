@@ -3,8 +3,9 @@
 //
 // Every kind has   static void by_numbers(w, e, q, P, weight, g)   that adds weight times the derivatives of its value
 // V or h to g (potentials, constraints), or, for forces,   static void by_numbers(w, d, e, delta, along_v, g)   that
-// adds the derivatives of the work delta . F. A kind without it cannot be in a model that is differentiated by
-// parameters.
+// adds the derivatives of the work delta . F. Velocity constraints have that of constraints, where the dual parts of q
+// and P are along a velocity: the dual parts of what they add are the derivatives of a v. A kind without it cannot be
+// in a model that is differentiated by parameters.
 #pragma once
 #include "../numbers.hpp"
 #include "../tree.hpp"
@@ -19,15 +20,16 @@ template <class T> struct NumberSums {
   T* own;         // the numbers of the element at hand, in `out`
 };
 
+template <class T> DAL_INLINE void put_add(T* out, const V3<T>& x) {
+  out[0] += x.x;
+  out[1] += x.y;
+  out[2] += x.z;
+}
+
 // a wrench as derivatives by a twist along the axes R, about p
 template <class T> DAL_INLINE void add_by_twist(T* out, const M3<T>& R, const V3<T>& p, const V6<T>& W) {
-  const V3<T> n = tmul(R, W.w - cross(p, W.v)), l = tmul(R, W.v);
-  out[0] += n.x;
-  out[1] += n.y;
-  out[2] += n.z;
-  out[3] += l.x;
-  out[4] += l.y;
-  out[5] += l.z;
+  put_add(out, tmul(R, W.w - cross(p, W.v)));
+  put_add(out + 3, tmul(R, W.v));
 }
 
 // a wrench on a site: on the joint that carries it, and by small motions of the site on it

@@ -4,6 +4,7 @@
 // N, n, rho start in `relation`; n = 0: a sphere.
 #pragma once
 #include "../tree.hpp"
+#include "number_sums.hpp"
 #include "site.hpp"
 
 namespace dalembert {
@@ -26,6 +27,14 @@ template <class T> struct Lowest {
     if (!disk) return dN * -rho;
     const V3<T> dm = dN - n * (dot(dN, n) + dot(N, dn)) - dn * k;
     return (dm - m * (dot(m, dm) * over * over)) * -(rho * over);
+  }
+  // g . change(dN, dn) = by_N . dN + by_n . dn
+  DAL_INLINE void slopes(const V3<T>& g, V3<T>& by_N, V3<T>& by_n) const {
+    by_N = g * -rho, by_n = zero3<T>();
+    if (!disk) return;
+    const V3<T> G = (g - m * (dot(m, g) * over * over)) * -(rho * over);
+    by_N = G - n * dot(n, G);
+    by_n = (N * dot(n, G) + G * k) * T(-1.0);
   }
 };
 
@@ -134,6 +143,49 @@ struct Slip {
       }
     }
     return T(0.0);
+  }
+
+  // a v = t . (dX_a - dX_b), the points of both bodies at X along the direction of the dual numbers. What moves with
+  // body a takes along its velocity there: a wrench of the force t at X that goes with the body. X, t, N and n
+  // themselves move with their sites and joints, too, while the velocities of both bodies stay (docs/kernels.md 20.5).
+  template <class D>
+  static void by_numbers(Work<D>& w, const Element& e, const D*, const Poses<D>& P, const D& weight, NumberSums<D>& g) {
+    const ModelData& M = *w.M;
+    const Site &sa = M.sites[e.site_a], &sb = M.sites[e.site_b], &sc = M.sites[e.site_c];
+    const M3<D>&Ra = site_rotation(M, sa, P), &Rb = site_rotation(M, sb, P), &Rc = site_rotation(M, sc, P);
+    const Contact<D> c(w, e, P);
+    auto fixed = [](const V3<D>& x) { return V3<D>{D(x.x.v), D(x.y.v), D(x.z.v)}; };
+    auto rate = [&](const V3<D>& x) { return V3<D>{D(x.x.d), D(x.y.d), D(x.z.d)}; };
+    // the same coordinates in a body, wherever it goes
+    auto along = [&](const M3<D>& R, const V3<D>& x) {
+      return mul(R, tmul(M3<D>{{fixed(R.c[0]), fixed(R.c[1]), fixed(R.c[2])}}, fixed(x)));
+    };
+    auto spin = [&](const M3<D>& R) {
+      V3<D> s = zero3<D>();
+      for (int i = 0; i < 3; ++i) s += cross(fixed(R.c[i]), rate(R.c[i])) * D(0.5);
+      return s;
+    };
+    const V3<D> Xa = along(Ra, c.X - P.p[sa.pose]) + P.p[sa.pose], Xb = along(Rb, c.X - P.p[sb.pose]) + P.p[sb.pose];
+    const V3<D> ta = along(Ra, c.t) * weight, tb = along(Rb, c.t) * weight;
+    g.wrench[sa.pose] += V6<D>{cross(Xa, ta), ta};
+    g.wrench[sb.pose] += V6<D>{cross(tb, Xb), tb * D(-1.0)};
+    // all that follows is a rate: its value is the dual part
+    auto put = [](const V3<D>& x) { return V3<D>{D(0.0, x.x.v), D(0.0, x.y.v), D(0.0, x.z.v)}; };
+    const V3<D> u = rate(Xa - Xb), t = fixed(c.t), by_X = cross(t, spin(Ra) - spin(Rb)) * weight, p = fixed(c.pa);
+    const V3<D> force = put(by_X);
+    add_on_site(w, g, e.site_a, P, V6<D>{put(cross(p, by_X)), force});
+    g.wrench[sc.pose].w += put(cross(t, u) * weight);
+    D* own = g.out + g.layout->relation + int(e.par[0]);
+    put_add(own, put(tmul(Rc, u) * weight));
+    if (!c.round) return;
+    V3<D> by_N, by_n;
+    c.low.slopes(by_X, by_N, by_n);
+    g.wrench[sb.pose].w += put(cross(c.low.N, by_N));
+    put_add(own + 3, put(tmul(Rb, by_N)));
+    own[9] += D(0.0, (dot(by_X, c.X - c.pa) / c.low.rho).v);
+    if (!c.low.disk) return;
+    g.wrench[sa.pose].w += put(cross(c.low.n, by_n));
+    put_add(own + 6, put(tmul(Ra, by_n)));
   }
 };
 

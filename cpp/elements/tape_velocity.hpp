@@ -29,6 +29,9 @@ struct TapeVelocity {
       for (int k = 0; k < n; ++k) w.local.a[k] += w.local.hessian[i * n + k] * v[lv[i]];
     return b;
   }
+
+  template <class T>
+  static void by_numbers(Work<T>&, const Element&, const T*, const Poses<T>&, const T&, NumberSums<T>&) {}
 };
 
 }  // namespace DALEMBERT_ARCH

@@ -223,6 +223,9 @@ from .formats import (
     save as save,
 )
 from .identification import (
+    Excitation as Excitation,
+)
+from .identification import (
     Gradient as Gradient,
 )
 from .identification import (
@@ -232,10 +235,16 @@ from .identification import (
     Identification as Identification,
 )
 from .identification import (
+    ParameterMap as ParameterMap,
+)
+from .identification import (
     Record as Record,
 )
 from .identification import (
     energy_by_parameters as energy_by_parameters,
+)
+from .identification import (
+    excite as excite,
 )
 from .identification import (
     force_by_parameters as force_by_parameters,

@@ -54,6 +54,7 @@ class _Task:
         if not np.allclose(system.dt, system.dt[0], rtol=1e-12, atol=0):
             raise ValueError("an environment needs steps of equal length: System(one_step, steps=N)")
         self.system, self._start, self._cost, self._over, self._observe = system, start, cost, over, observe
+        self._roll = system.motions.roll
         self.choices: Array | None = None
         if isinstance(actions, tuple):
             low, high = (np.broadcast_to(finite(b, "bounds of the actions"), (system.nu,)) for b in actions)
@@ -71,7 +72,7 @@ class _Task:
     def inputs(self, action: Any) -> Array:
         """The inputs (n, nu) of actions; what a continuous action has outside of its bounds is cut off."""
         if self.choices is not None:
-            return self.choices[np.asarray(action)]
+            return self.choices[action]
         box = self.action_space
         assert isinstance(box, spaces.Box)
         return np.clip(np.asarray(action, dtype=np.float64), box.low, box.high)
@@ -79,7 +80,7 @@ class _Task:
     def step(self, x: Array, u: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Next states (n, nx), and which steps have no solution; these stay where they are."""
         try:
-            return self.system.motions.roll(x, u[:, None])[:, 1], np.zeros(len(x), dtype=bool)
+            return self._roll(x, u[:, None])[:, 1], np.zeros(len(x), dtype=bool)
         except ConvergenceError:
             new, failed = x.copy(), np.zeros(len(x), dtype=bool)
             for i in range(len(x)):
@@ -91,17 +92,22 @@ class _Task:
 
     def reward(self, x: Array, u: Array) -> Array:
         """Minus the cost (n,) of being at x under u."""
-        return -np.broadcast_to(np.asarray(self._cost(x, u), dtype=np.float64), len(x))
+        return -_of_each(np.asarray(self._cost(x, u), dtype=np.float64), len(x))
 
     def over(self, x: Array) -> NDArray[np.bool_]:
         """Which of the states end their episodes."""
         if self._over is None:
             return np.zeros(len(x), dtype=bool)
-        return np.broadcast_to(np.asarray(self._over(x), dtype=bool), len(x))
+        return _of_each(np.asarray(self._over(x), dtype=bool), len(x))
 
     def observe(self, x: Array) -> Array:
         """What is seen of states (n, nx): a new array."""
         return x.copy() if self._observe is None else np.array(self._observe(x), dtype=np.float64)
+
+
+def _of_each(x: NDArray[Any], n: int) -> NDArray[Any]:
+    """(n,) of what may be one number for all."""
+    return x if x.shape == (n,) else np.broadcast_to(x, n)
 
 
 class Environment(gym.Env[Array, Any]):

@@ -1,7 +1,10 @@
 """Derivatives by parameters, and identification of them."""
 
+from .excitation import Excitation as Excitation
+from .excitation import excite as excite
 from .fit import identifiability as identifiability
 from .fit import identify as identify
+from .joint import ParameterMap as ParameterMap
 from .naming import name_parameters as name_parameters
 from .record import Record as Record
 from .result import Identifiability as Identifiability

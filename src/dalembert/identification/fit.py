@@ -179,7 +179,7 @@ class Problem:
 
     def linearize(self, model: Model) -> _Linear:
         """The least-squares problem around the present states and the values of a model."""
-        m, n, nd = model, len(self.names), model.nd
+        n, nd = len(self.names), model.nd
         links = parameter_links(model, self.names)
         H, g = np.zeros((n, n)), np.zeros(n)
         cost = gap = 0.0
@@ -198,33 +198,21 @@ class Problem:
             starts: list[tuple[Array, Array]] = []
             while True:
                 s = self.segments[at]
-                X, S = self._sensitivity(model, s, links)
+                X = self.simulate(model, s)
                 r = self.residuals(model, s, X)
                 cost += 0.5 * float(np.nansum(r * r))
                 residuals.append(r)
-                k0 = self._counted(s)
-                by_q, direct = self.seen.slopes(model, self.names, X[k0:, : m.nq])
-                J = np.einsum("kyv,kvc->kyc", by_q[:, :, :nd], S[k0:, :nd], optimize=True)
-                J[:, :, :n] += direct
-                J = (J / self.deviations[:, None]).reshape(-1, S.shape[2])
-                ok = ~np.isnan(r.ravel())
-                J, e = J[ok], r.ravel()[ok]
-                rows += len(e)
-                G = J[:, n:] @ B
-                G[:, :n] += J[:, :n]
-                e = e - J[:, n:] @ a
-                Hr += G.T @ G
-                gr += G.T @ e
+                rows += int((~np.isnan(r)).sum())
+                end, JJ, Je = self._products(model, s, links, X, r, np.hstack([B, a[:, None]]))
+                Hr += JJ[:-1, :-1]
+                gr += Je[:-1] - JJ[:-1, -1]
                 starts.append((a, B))
                 at += 1
                 if not self.joined or at == len(self.segments) or self.segments[at].record != s.record:
                     break
                 d = self._gap(model, self.segments[at], X[-1])  # to be closed
                 gap += float(np.abs(d).sum())
-                step = S[-1]
-                a = d + step[:, n:] @ a
-                B = step[:, n:] @ B
-                B[:, :n] += step[:, :n]
+                a, B = d + end[:, -1], end[:, :-1]
             # ds = inverse (g_s - H_sz dz): eliminated
             inverse = np.linalg.pinv(Hr[n:, n:], rcond=1e-12, hermitian=True) if columns > n else np.zeros((0, 0))
             by_state = inverse @ Hr[n:, :n]
@@ -246,8 +234,8 @@ class Problem:
             return np.zeros((2 * nd, 0)), by_z
         free = np.eye(2 * nd)
         if m.nc:
-            C = constraint_jacobian(m, s.q)[:, :nd]
-            by_z[:nd] = -np.linalg.pinv(C) @ core(m).configuration_parameters(s.q, [], links)[0]
+            C = constraint_jacobian(m, s.q)[: m.nh, :nd]
+            by_z[:nd] = -np.linalg.pinv(C) @ core(m).configuration_parameters(s.q, [], links)[0][: m.nh]
             _, size, V = np.linalg.svd(C)
             rank = int((size > 1e-10 * size.max(initial=0.0)).sum())
             basis = np.zeros((2 * nd, 2 * nd - rank))
@@ -255,19 +243,36 @@ class Problem:
             free = basis
         return free, by_z
 
-    def _sensitivity(self, model: Model, s: _Segment, links: Any) -> tuple[Array, Array]:
-        """States (n+1, nx) and their derivatives (n+1, 2 nd, parameters + 2 nd) by the parameters and the segment's first state."""
-        X = self.simulate(model, s)
-        nd, n = model.nd, len(self.names)
-        S0 = np.hstack([np.zeros((2 * nd, n)), np.eye(2 * nd)])
+    def _products(
+        self, model: Model, s: _Segment, links: Any, X: Array, r: Array, S0: Array
+    ) -> tuple[Array, Array, Array]:
+        """Derivatives of the end of a segment from those of its start, S0 (2 nd, columns; the first ones are parameters), and J'J, J'r of its
+        measurements."""
+        m, nd, n, k0 = model, model.nd, len(self.names), self._counted(s)
         dt = self.lengths[s.record][s.first : s.last]
         U = np.ascontiguousarray(self.inputs[s.record][s.first : s.last])
-        S, _, bad, _ = core(model).sensitivities(self.vi.options, links, X, U, dt, None, S0, False)
+        known = ~np.isnan(r)
+        e = np.where(known, r, 0.0)
+        if self.seen.frames:
+            S, _, bad, _ = core(model).sensitivities(self.vi.options, links, X, U, dt, None, S0, False)
+            by_q, direct = self.seen.slopes(model, self.names, X[k0:, : m.nq])
+            J = by_q[:, :, :nd] @ S[k0:, :nd]
+            J[:, :, :n] += direct
+            J *= (known / self.deviations)[:, :, None]
+            J = J.reshape(-1, S0.shape[1])
+            out = S[-1], J.T @ J, J.T @ e.ravel()
+        else:
+            at = np.array(self.seen.components)
+            weight, error = np.zeros((2, len(X), len(at)))
+            weight[k0:], error[k0:] = np.where(at < nd, known / self.deviations, 0.0), e
+            row = np.where(at < nd, at, 0).astype(np.int32)  # prescribed variables depend on nothing
+            JJ, Je, end, bad, _ = core(model).information(self.vi.options, links, X, U, dt, S0, row, weight, error)
+            out = end, JJ, Je
         if bad < len(dt):
             raise ConvergenceError(
                 f"record {s.record}: step {s.first + bad} cannot be differentiated", step=s.first + bad
             )
-        return X, S
+        return out
 
     def move(self, linear: _Linear, dz: Array, share: float) -> None:
         """Let all states follow a change of the parameters, and close a share of the gaps."""

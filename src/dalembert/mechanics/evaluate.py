@@ -621,7 +621,7 @@ def idle_turns(model: Model) -> tuple[str, ...]:
         r = at[i, :3, :3].T @ r + turn @ np.array(f.com)
         xx, yy, zz, xy, xz, yz = f.inertia
         inertia[i] += turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
-        inertia[i] += f.mass * (r @ r * np.eye(3) - np.outer(r, r))
+        inertia[i] += float(f.mass) * (r @ r * np.eye(3) - np.outer(r, r))
     names: list[str] = []
     for i, total in inertia.items():
         value, vectors = np.linalg.eigh(total)

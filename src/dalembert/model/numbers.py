@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .compile import gravity_axes
-from .parameter import Parameter, Quantity, Revalued
+from .parameter import Formulas, Parameter, Quantity, Revalued
 
 Vector = NDArray[np.float64]
 
@@ -73,10 +74,14 @@ class Numbers:
             entry += len(values)
         return len(self.found) > before
 
+    @cached_property
+    def _formulas(self) -> Formulas:
+        return Formulas([x for _, x in self.found])
+
     def replacements(self, parameters: Mapping[str, Parameter]) -> tuple[NDArray[np.int32], Vector]:
         """(n, 3) places and (n,) numbers that make a core that of these values of the parameters."""
-        again = Revalued(parameters)
-        rows = [(place, float(again(x))) for place, x in self.found]
+        values = self._formulas(parameters)
+        rows = [(place, x) for (place, _), x in zip(self.found, values, strict=True)]
         if any(place[0] == GRAVITY for place, _ in rows):
             g = np.array(self._gravity)
             g[[place[2] for place, _ in rows if place[0] == GRAVITY]] = [x for place, x in rows if place[0] == GRAVITY]

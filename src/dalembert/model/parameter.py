@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -288,6 +288,51 @@ class Revalued:
                 operands = [self._done[id(y)][1] if isinstance(y, Quantity) else y for y in x.operands]
                 self._done[id(x)] = (x, _apply(x.operation, *operands))
         return self._done[id(value)][1]
+
+
+class Formulas:
+    """Many quantities as one list of operations on plain numbers, for their values at other parameters: what they share is calculated once.
+
+    >>> l = Parameter("l", 2.0)
+    >>> Formulas([l**2 / 12, l + 1])({"l": Parameter("l", 3.0)})
+    [0.75, 4.0]
+    """
+
+    def __init__(self, quantities: Sequence[Quantity]) -> None:
+        self._start: list[float] = []  # constants and values as they were, one place for everything
+        self._names: list[tuple[int, str]] = []
+        self._steps: list[tuple[int, Callable[..., float], tuple[int, ...]]] = []
+        place: dict[int, int] = {}
+        for quantity in quantities:
+            stack: list[float] = [quantity]  # formulas may be deep
+            while stack:
+                x = stack[-1]
+                waiting = [y for y in x.operands if id(y) not in place] if isinstance(x, Quantity) else []
+                if id(x) not in place and waiting:
+                    stack += waiting
+                    continue
+                stack.pop()
+                if id(x) in place:
+                    continue
+                place[id(x)] = len(self._start)
+                self._start.append(float(x))
+                if isinstance(x, Parameter):
+                    self._names.append((place[id(x)], x.name))
+                elif isinstance(x, Quantity):
+                    value = _OPERATIONS[x.operation][0]
+                    self._steps.append((place[id(x)], value, tuple(place[id(y)] for y in x.operands)))
+        self._found = [place[id(x)] for x in quantities]
+        self._kept = tuple(quantities)  # their parts keep their ids
+
+    def __call__(self, parameters: Mapping[str, float]) -> list[float]:
+        """The values of the quantities."""
+        at = self._start.copy()
+        for i, name in self._names:
+            if name in parameters:
+                at[i] = float(parameters[name])
+        for i, value, operands in self._steps:
+            at[i] = value(*[at[k] for k in operands])
+        return [at[i] for i in self._found]
 
 
 def present(x: float) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ..drawing import Part, Pin, Round, Surface
+from ..parameter import array
 from .base import WORLD, VelocityElement, element
 from .fields import Axis, ChoiceField, FrameName, Number
 from .pairs import apart
@@ -89,16 +90,15 @@ class _Rolling(VelocityElement):
 
     def _axes(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Two directions in the plane and its normal, in the surface's axes."""
-        normal = np.array(self.normal) / np.linalg.norm(self.normal)
-        first = np.eye(3)[int(np.argmin(np.abs(normal)))]
-        first = first - normal * (first @ normal)
-        first /= np.linalg.norm(first)
+        normal = _unit(array(self.normal))
+        first = np.eye(3)[int(np.argmin(np.abs(normal.astype(np.float64))))]
+        first = _unit(first - normal * (first @ normal))
         return first, np.cross(normal, first), normal
 
     def compile(self, table: Table) -> Iterable[Row]:
         *tangents, normal = (table.in_joint_axes(self.surface, x.tolist()) for x in self._axes())
-        axis = np.array(table.in_joint_axes(self.frame, self.spin_axis()))
-        spin = (axis / max(float(np.linalg.norm(axis)), 1e-300)).tolist()
+        axis = array(self.spin_axis())
+        spin = table.in_joint_axes(self.frame, (_unit(axis) if axis.any() else axis).tolist())
         frames = [self.frame, self.surface, self.surface]
         if self.support == "surface":
             yield table.on_frames("Height", frames, [*normal, *spin, self.radius])
@@ -108,7 +108,7 @@ class _Rolling(VelocityElement):
 
     def symbolic(self, s: Symbolic) -> Any:
         ca, turned = s.ca, s.rotation(self.surface)
-        first, second, normal = (turned @ ca.DM(x) for x in self._axes())
+        first, second, normal = (turned @ ca.DM(x.astype(np.float64)) for x in self._axes())
         spin = np.array(self.spin_axis())
         radius = normal
         if spin.any():
@@ -124,6 +124,11 @@ class _Rolling(VelocityElement):
 
     def draw(self, model: Model) -> Iterable[Part]:
         return [Surface(self.surface, self.normal), Round(self.frame, self.radius, self.spin_axis())]
+
+
+def _unit(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Of length one; numbers that depend on parameters go on doing so."""
+    return np.asarray(x / (x @ x) ** 0.5)
 
 
 def _slip(s: Symbolic, frame: str, surface: str, contact: Any) -> Any:

@@ -119,7 +119,7 @@ class TorsionSpring(PotentialElement):
         r = s.rotation(self.frame1).T @ s.rotation(self.frame2)
         axial = ca.vertcat(r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]) / 2
         sine, cosine = 2 * ca.dot(n, axial), ca.trace(r) - n.T @ r @ n
-        c, d = math.cos(self.rest), math.sin(self.rest)
+        c, d = ca.cos(self.rest), ca.sin(self.rest)
         return self.stiffness / 2 * ca.atan2(c * sine - d * cosine, c * cosine + d * sine) ** 2
 
     def draw(self, model: Model) -> Iterable[Spiral]:
