@@ -129,7 +129,7 @@ def some_state(vi: da.MidpointVI, seed: int, q0: np.ndarray | None = None) -> np
     model = vi.model
     for trial in range(8):
         q, v, _ = random_point(model, seed + 1000 * trial)
-        v = 0.3 * v
+        v = 0.3 * v[: model.nv]
         if q0 is not None:
             q = q0
         try:

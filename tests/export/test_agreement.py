@@ -1,6 +1,6 @@
 """Exported code against the library, model by model: steps, A and B, a thousand steps, the filter, single precision.
 
-Every packaged model and 30 random ones; a sample of them runs always, all of them with `-m slow`.
+Every packaged model, 30 random ones, 12 with balls, 7 that roll; a sample of them runs always, all of them with `-m slow`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.export import ExportError, export_c
 from dalembert.export.vectors import vector_inputs
 from tests.balls import random_mechanism, start
 from tests.export.compiled import Compiled, reached, some_inputs, some_state
+from tests.integrate import test_rolling
 from tests.random_models import random_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::dalembert.errors.AccuracyWarning")
 
 PACKAGED = (*da.models.names(), "bicycle")
-REFUSED = {"bicycle": "velocities"}  # with the word by which the error names the reason
 RANDOM = tuple(f"random{seed}" for seed in range(30))
 BALLS = tuple(f"balls{seed}" for seed in range(12))
+ROLLING = tuple(test_rolling.MODELS)
 OPTIONS = ({}, {"order": 4}, {}, {"order": 6}, {"alpha": 0.4, "forcing": "left"})
 ALWAYS = {
     "cart_pole",
@@ -38,7 +38,7 @@ ALWAYS = {
 
 
 def cases() -> list:
-    names = [name for name in (*PACKAGED, *RANDOM, *BALLS) if name not in REFUSED]
+    names = (*PACKAGED, *RANDOM, *BALLS, *ROLLING)
     return [pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.slow]) for name in names]
 
 
@@ -46,7 +46,8 @@ def packaged(name: str) -> tuple[da.Model, np.ndarray | None]:
     if name in da.models.names():
         model, places = da.models.load_with_configurations(name)
         return model, places.get("q0")
-    return getattr(da.models, name)(), None
+    model = getattr(da.models, name)()
+    return model, model.neutral()
 
 
 def case(name: str, dt: float, options: bool = True) -> tuple[da.MidpointVI, np.ndarray]:
@@ -62,11 +63,14 @@ def case(name: str, dt: float, options: bool = True) -> tuple[da.MidpointVI, np.
         vi = da.MidpointVI(random_mechanism(seed), dt, order=4 if options and seed % 3 == 2 else 2)
         state = start(vi, seed)
         return vi, np.concatenate([state.q, state.p])
+    if name in ROLLING:
+        vi = da.MidpointVI(test_rolling.MODELS[name](), dt, order=4 if options and len(name) % 2 else 2)
+        x = test_rolling.start(vi)[0]
+        x[len(x) - vi.model.nkv :] = 0.0  # prescribed variables stand still
+        return vi, x
     seed = int(name.removeprefix("random"))
     for constraints in (None, 1, 0):
         model = random_model(seed, constraints=constraints)
-        known = [e for e in model.elements if e.FAMILY != "velocities"]
-        model = da.Model(model.frames, known, name=model.name)
         vi = da.MidpointVI(model, dt, **(OPTIONS[seed % 5] if options else {}))
         x = some_state(vi, seed)
         if x is not None:
@@ -177,9 +181,3 @@ def test_single_precision(name, tmp_path):
         assert c.step(w) == 0
         x = vi.f(x, w)
         close(c.x[: c.n_state], x[: c.n_state], c.out.bound)
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_exported_says_why(name, tmp_path):
-    with pytest.raises(ExportError, match=REFUSED[name]):
-        export_c(da.MidpointVI(packaged(name)[0], 0.01), tmp_path)

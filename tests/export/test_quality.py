@@ -66,6 +66,20 @@ def test_a_step_alone_repeats_the_vectors(tmp_path):
     assert ": ok" in build_and_run(tmp_path / "balls", "gcc", *flags)
 
 
+def test_bodies_that_roll_or_fly_are_clean_under_both_compilers(tmp_path):
+    vi = da.MidpointVI(da.models.bicycle(), 0.01)
+    body = da.floating("body", da.tx(0.3, name="rotor"), name="body", mass=1.0, inertia=(0.1, 0.2, 0.3))
+    flyer = da.MidpointVI(
+        da.Model([body], [da.Gravity(), da.Wrench("rotor", force=(0, 0, "lift"))], name="flyer"), 0.01
+    )
+    for name, one in (("bicycle", vi), ("flyer", flyer)):
+        ekf = da.ExtendedKalmanFilter(one, da.measure_frame(one, one.model.frame_names[-1]), Q=1e-5, R=1e-4)
+        export_c(one, tmp_path / name, ekf=ekf)
+        assert ": ok" in build_and_run(tmp_path / name, "clang", "-O1")
+        flags = ("-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
+        assert ": ok" in build_and_run(tmp_path / name, "gcc", *flags)
+
+
 def test_checker_finds_nothing(tmp_path):
     if shutil.which("cppcheck") is None:
         pytest.skip("cppcheck is not installed")

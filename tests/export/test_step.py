@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 import dalembert as da
 from dalembert.export import ExportError, export_c
 from tests.export.compiled import Compiled, some_inputs, some_state
-from tests.random_models import random_model, sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::dalembert.errors.AccuracyWarning")
 
@@ -68,23 +65,10 @@ def test_a_mechanism_in_a_plane_is_folded(fold, tmp_path):
         x = new
 
 
-def random_velocity_constraint() -> da.Model:
-    """A model whose last element is a velocity constraint, of the first kind that fits."""
-    from dalembert.model.elements import ELEMENTS
-
-    model = random_model(0, constraints=0)
-    rng = np.random.default_rng(0)
-    made = (sample(kind, model, rng) for kind in ELEMENTS.values() if kind.FAMILY == "velocities")
-    return da.Model(model.frames, [next(e for e in made if e is not None)])
-
-
 def test_what_cannot_be_written_is_an_error_that_names_it(tmp_path):
     led = [da.ball(da.Kinematic("hand")), da.ball("hip", da.tz(-1.0, mass=1.0, inertia=(0.1, 0.1, 0.1)))]
     with pytest.raises(ExportError, match="hand"):
         export_c(da.MidpointVI(da.Model(led), 0.01), tmp_path)
-    skate = random_velocity_constraint()
-    with pytest.raises(ExportError, match=re.escape(skate.elements[-1].label)):
-        export_c(da.MidpointVI(skate, 0.01), tmp_path)
     with pytest.raises(ExportError, match="lengths"):
         export_c(da.MidpointVI(da.models.pendulum(), [0.01, 0.02]), tmp_path)
     with pytest.raises(TypeError, match="MidpointVI"):

@@ -64,7 +64,7 @@ def find_plane(plain: dict[str, Any], table: Table, rows: Iterable[Row]) -> Plan
         return float(plane.height[s["pose"]] + n @ (rotation[s["pose"]] @ np.array(s["p"])))
 
     for row in rows:
-        if row["kind"] == "TorsionSpring":
+        if row["kind"] in ("TorsionSpring", "Height", "Slip"):
             return None
         if row["kind"] in (*_PAIRS, "Direction") and abs(height(row["site_a"]) - height(row["site_b"])) > _SMALL:
             return None

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import ModelError
 from ..model import Model
-from ..model.compile import compile_model
+from ..model.compile import FAMILY_OF, compile_model
 from ..model.elements import Element
 from ..model.table import Row, Table
 from ..model.tree import Tree
@@ -38,9 +38,21 @@ KNOWN = {
         "LinearRelation": "linear_relation",
         "Cam": "cam",
         "TapeConstraint": "tape_constraint",
+        "Height": "height",
     },
+    "velocities": {"Slip": "slip", "TapeVelocity": "tape_velocity"},
 }
-ON_SITES = {"LinearSpring", "PointGravity", "SiteField", "LinearDamper", "Wrench", "Distance", "Direction"}
+ON_SITES = {
+    "LinearSpring",
+    "PointGravity",
+    "SiteField",
+    "LinearDamper",
+    "Wrench",
+    "Distance",
+    "Direction",
+    "Height",
+    "Slip",
+}
 SQUARES = {"LinearSpring", "PointGravity", "LinearDamper", "Distance"}  # functions of half a squared distance
 
 
@@ -112,12 +124,11 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
     table = Table(tree)
     rows: dict[str, list[tuple[Element, Row]]] = {family: [] for family in KNOWN}
     for e in model.elements:
-        if e.FAMILY not in KNOWN:
-            raise ExportError(f"{e.label}: elements of the family '{e.FAMILY}' are not exported", culprit=e.label)
         for row in e.compile(table):
-            if row["kind"] not in KNOWN[e.FAMILY]:
+            family = FAMILY_OF[row["kind"]]
+            if row["kind"] not in KNOWN.get(family, {}):
                 raise ExportError(f"{e.label}: {row['kind']} is not exported", culprit=e.label)
-            rows[e.FAMILY].append((e, row))
+            rows[family].append((e, row))
     if tree.nm == 0:
         raise ExportError("the model has no mass that moves", culprit=model.name)
     plane = find_plane(plain, table, [row for found in rows.values() for _, row in found]) if fold else None
@@ -258,6 +269,7 @@ def _element_tables(
     ancestors: list[int] = []
     kinds: list[str] = []
     lists: list[str] = []
+    held: list[str] = []
     out = argument = 1
     for family, found in rows.items():
         lines = []
@@ -280,7 +292,7 @@ def _element_tables(
             forced = family == "forces"
             nrow = (row["nrow"] if kind == "TapeForce" else n) if forced else 0
             where = row["rows"] if kind == "TapeForce" else row["vars"]
-            out = max(out, nrow + 2 * nrow * n + nrow * count if forced else 0, 1 + n + n * n)
+            out = max(out, nrow + 2 * nrow * n + nrow * count if forced else 0, 1 + 2 * n + n * n)
             argument = max(argument, 2 * n + count if "Tape" in kind else 0, n + n * n if kind == "LinearDamper" else 0)
             fields = (row["site_a"], row["site_b"], row["site_c"], row["length_var"], start, row["spline"])
             rest = (row["tape"][0], row["tape"][1], nrow, where, count, first, at, axes)
@@ -289,12 +301,18 @@ def _element_tables(
             above = [set(table.tree.path(j)) for j in joints]
             ancestors += [int(joints[i] >= 0 and joints[i] in above[k]) for i in range(n) for k in range(n)]
             lines.append(f"    {{{ENUM.get(word, word.upper())}, {values}}}, /* {_comment(e.label)} */\n")
+        if family == "constraints":
+            held, lines = lines, []
+        elif family == "velocities":
+            family, lines = "constraints", held + lines  # after the others
         if lines:
             lists.append(f"static const element {family}[{len(lines)}] = {{\n{''.join(lines)}}};\n")
     words = set(kinds)
     sites = any(r["kind"] in ON_SITES for f in rows.values() for _, r in f)
-    seen = plain["cjoints"] if any(r["kind"] in ON_SITES for _, r in rows["constraints"]) else []
+    bound = [r for family in ("constraints", "velocities") for _, r in rows[family]]
+    seen = plain["cjoints"] if any(r["kind"] in ON_SITES for r in bound) else []
     turned_sites = bool(words & {"torsion", "wrench"})
+    differences = {"linear_spring", "point_gravity", "site_field", "linear_damper", "distance", "direction", "height"}
     parts: list[str] = []
     if lists:
         names = ", ".join(ENUM.get(k, k.upper()) for k in kinds)
@@ -320,7 +338,7 @@ def _element_tables(
         parts += [
             write.integers("local_joint", [j - 1 for j in table.local_joint]),
             write.integers("local_path", table.path_flag, "bits: moves site a, b, c"),
-            *([write.integers("ancestor", ancestors)] if sites else []),
+            *([write.integers("ancestor", ancestors)] if words & (differences | {"slip"}) else []),
             write.integers("site_pose", [s["pose"] for s in table.sites], "points on joints"),
         ]
         if sites:
@@ -357,6 +375,11 @@ def _element_tables(
         "potentials": len(rows["potentials"]),
         "forces": len(rows["forces"]),
         "elements": any(rows.values()),
+        "nh": len(rows["constraints"]),
+        "nvc": len(rows["velocities"]),
+        "directions": bool(words & {"direction", "height"}),
+        "first_sites": bool(words & (differences | {"wrench"})),
+        "second_sites": bool(words & differences),
         "sites": sites,
         "squares": bool(SQUARES & {r["kind"] for f in rows.values() for _, r in f}),
         "chains": bool(words & {"linear_spring", "point_gravity", "linear_damper"}),
@@ -369,7 +392,7 @@ def _element_tables(
         "damping": damping,
         "any_force": bool(rows["forces"] or table.pushes or damping),
         "out_size": out,
-        "arguments": argument > 1 or "tape_potential" in words or "tape_constraint" in words,
+        "arguments": argument > 1 or "tape_potential" in words or bool(words & {"tape_constraint", "tape_velocity"}),
         "argument_size": argument,
         "max_local": table.max_local,
         "damping_torque": "-dt * damping[v + i] * m->v[v + i]" if damping else "0",
@@ -400,10 +423,13 @@ def _numbers(row: Row, table: Table, plane: Plane | None) -> list[float]:
     if row["kind"] == "LinearRelation":
         start = int(par[1])
         return [par[0], *table.relation[start : start + n]]
+    if row["kind"] == "Slip":
+        start = int(par[0])
+        return list(table.relation[start : start + 10])
     if row["kind"] == "TorsionSpring":
         return [*par[:7], math.cos(par[7]), math.sin(par[7])]
     sizes = {"LinearSpring": 2, "PointGravity": 1, "SiteField": 3, "ConfigSpring": 2, "SplineSpring": 2}
-    sizes |= {"LinearDamper": 1, "Wrench": 6, "Distance": 1, "Direction": 3}
+    sizes |= {"LinearDamper": 1, "Wrench": 6, "Distance": 1, "Direction": 3, "Height": 7}
     return list(par[: sizes.get(row["kind"], 0)])
 
 

@@ -216,8 +216,11 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         if linearize
         else "",
         "and_linearization": " and its exact linearization" if linearize else "",
-        "minus_constraint": " - Dh(q_k)' lambda" if nc else "",
-        "constraint_equation": "   h(q_k+1) = 0," if nc else "",
+        "of_velocities": f", the last {facts['nvc']} of them on velocities" if facts["nvc"] else "",
+        "axes_by": facts["directions"] or facts.get("slip", False),
+        "minus_constraint": " - Dh(q_k)' lambda" if facts["nh"] else "",
+        "minus_velocities": " - a(q_k)' lambda" if facts["nvc"] else "",
+        "constraint_equation": "   h(q_k+1) = 0," if facts["nh"] else "",
         "blocks": linearize or facts["balls"],
         "keep_p": bool(parts) or facts["balls"],
         "bends": model.nc and linearize,

@@ -27,7 +27,7 @@ enum {
   @N@_ND = @nd@, /* dynamic ones; momenta */
   @N@_NK = @nk@, /* prescribed ones@rho_names@ */
   @N@_NU = @nu@, /* inputs@u_names@ */
-  @N@_NC = @nc@, /* constraints */
+  @N@_NC = @nc@, /* constraints@of_velocities@ */
 //@ if balls
   @N@_NB = @balls@, /* balls, four coordinates each (a quaternion w, x, y, z) and three velocities along body axes */
 //@ end
@@ -152,8 +152,11 @@ typedef struct {
 //@ if sites
   @n@_real gap[@dp@], gap_by[@max_local@][@dp@], turn[@max_local@][@da@];
 //@ end
-//@ if direction
+//@ if axes_by
   @n@_real axis_by[@max_local@][@dp@];
+//@ end
+//@ if height
+  @n@_real spin_by[@max_local@][3], tilt_by[@max_local@];
 //@ end
 //@ if wrench
   @n@_real local_twist[@max_local@][@dm@];
@@ -161,7 +164,10 @@ typedef struct {
 //@ if nc
   @n@_real h[@N@_NC], dlam[@N@_NC], schur_x[@N@_NC], c0[@N@_NC * @N@_NV], c1[@N@_NC * @N@_NV];
   @n@_real x[@N@_NV * @N@_NC], schur[@N@_NC * @N@_NC];
-  int row[@N@_NC], column[@N@_NC], rank, carried;
+  int row[@N@_NC], column[@N@_NC], rank, rows, carried;
+//@ if nvc
+  @n@_real cx[@nvc@ * @N@_NV], offset[@nvc@]; /* of constraints on velocities: by q_k, and b */
+//@ end
 //@ end
 //@ if along
   @n@_real own[@N@_ND], gauge[@N@_NC];

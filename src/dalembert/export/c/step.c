@@ -3,6 +3,9 @@
  * Discrete mechanics of the model "@model@": the implicit variational step@and_linearization@.
  *
  *   p_k + D1 Ld(q_k, q_k+1) + F-@minus_constraint@ = 0,@constraint_equation@   p_k+1 = D2 Ld(q_k, q_k+1) + F+
+//@ if nvc
+ *   with multipliers of constraints on velocities beside them@minus_velocities@, a(q) v + b(q) = 0 at the midpoint [19]
+//@ end
  *   Ld(x, y) = dt L((1 - alpha) x + alpha y, (y - x)/dt),   alpha = @alpha@,   F- = @minus@ dt F,   F+ = @plus@ dt F
  *
  * The model is in the constant tables below; the functions are loops over them. Numbers in brackets are sections and
@@ -28,6 +31,7 @@ enum {
 //@ end
   NU = @N@_NU, /* inputs */
   NC = @N@_NC, /* constraints */
+  NH = @nh@, /* those on the configuration; the others are on velocities */
   NJ = @N@_NJ, /* joints */
   NM = @N@_NM, /* joints that carry mass: the first ones */
   NN = @N@_NN, /* composite bodies */
@@ -663,6 +667,8 @@ static void site_position(int site, const pose *poses, real *out) {
   for (i = 0; i < DP; ++i) out[i] += here->position[i];
 }
 
+//@ end
+//@ if first_sites
 /* d = p_a - p_b (or p_a), d_i = its derivatives, axes of the turning joints (zero of sliders) */
 static void site_first(mech *m, const element *e, const pose *poses) {
   real a[DP], b[DP] = {0};
@@ -692,6 +698,8 @@ static void site_first(mech *m, const element *e, const pose *poses) {
   }
 }
 
+//@ end
+//@ if second_sites
 /* d_ik = w_i x d_k for i above k (or i = k), else zero (8.1) */
 static void site_second(const mech *m, const element *e, int i, int k, real *out) {
   int c;
@@ -1060,6 +1068,199 @@ static void force(mech *m, const element *e, const real *q, const pose *poses, i
 //@ end
 //@ if nc
 
+//@ if directions
+/* n.d of the vector d between two sites and a vector n of the joint of site c, with n_i in axis_by */
+static void direction(mech *m, const element *e, const pose *poses, int second, real *size) {
+  real *g = m->out + 1, *h = g + e->n, axis[DP], point[DP];
+  int i, k;
+  rotate(poses[site_pose[e->site_c]].rotation, &number[e->number], axis);
+  site_first(m, e, poses);
+  m->out[0] = dot(axis, m->gap);
+  for (i = 0; i < e->n; ++i) {
+    real *by = m->axis_by[i];
+    for (k = 0; k < DP; ++k) by[k] = 0;
+    if (local_path[e->local + i] & 4) turn(m->turn[i], axis, by);
+    g[i] = dot(by, m->gap) + dot(axis, m->gap_by[i]);
+  }
+  if (second)
+    for (i = 0; i < e->n; ++i)
+      for (k = i; k < e->n; ++k) {
+        real both[DP], turned[DP] = {0};
+        site_second(m, e, i, k, both);
+        if (ancestor[e->pair + i * e->n + k] && (local_path[e->local + k] & 4))
+          turn(m->turn[i], m->axis_by[k], turned);
+        h[i * e->n + k] = dot(turned, m->gap) + dot(m->axis_by[i], m->gap_by[k]) + dot(m->axis_by[k], m->gap_by[i]) +
+                          dot(axis, both);
+        h[k * e->n + i] = h[i * e->n + k];
+      }
+  *size = 0;
+  site_position(e->site_a, poses, point);
+  for (i = 0; i < DP; ++i) *size += FABS(point[i]) + FABS(point[i] - m->gap[i]);
+}
+
+//@ end
+//@ if height
+/* N.(p_a - p_b) - rho s of a disk or sphere on a plane with the normal N: s = sqrt(1 - (N.n)^2) with the axis n of a
+ * disk, 1 of a sphere (n = 0) [19.2] */
+static void height(mech *m, const element *e, const pose *poses, int second, real *size) {
+  const real *x = &number[e->number], rho = x[6];
+  const int count = e->n;
+  real *g = m->out + 1, *h = g + count, normal[3], spin[3], c, s, s1, s2;
+  int i, k;
+  direction(m, e, poses, second, size);
+  *size += rho;
+  if (x[3] == 0 && x[4] == 0 && x[5] == 0) {
+    m->out[0] -= rho;
+    return;
+  }
+  rotate(poses[site_pose[e->site_c]].rotation, x, normal);
+  rotate(poses[site_pose[e->site_a]].rotation, x + 3, spin);
+  c = dot(normal, spin);
+  s = SQRT(R(1.0) - c * c);
+  s1 = -c / s;
+  s2 = R(-1.0) / (s * s * s);
+  for (i = 0; i < count; ++i) { /* n_i, and (N.n)_i */
+    for (k = 0; k < 3; ++k) m->spin_by[i][k] = 0;
+    if (local_path[e->local + i] & 1) turn(m->turn[i], spin, m->spin_by[i]);
+    m->tilt_by[i] = dot(m->axis_by[i], spin) + dot(normal, m->spin_by[i]);
+  }
+  if (second)
+    for (i = 0; i < count; ++i)
+      for (k = i; k < count; ++k) {
+        real both = dot(m->axis_by[i], m->spin_by[k]) + dot(m->axis_by[k], m->spin_by[i]), turned[3];
+        if (ancestor[e->pair + i * count + k]) {
+          turn(m->turn[i], m->axis_by[k], turned);
+          if (local_path[e->local + k] & 4) both += dot(turned, spin);
+          turn(m->turn[i], m->spin_by[k], turned);
+          if (local_path[e->local + k] & 1) both += dot(normal, turned);
+        }
+        h[i * count + k] -= rho * (s2 * m->tilt_by[i] * m->tilt_by[k] + s1 * both);
+        h[k * count + i] = h[i * count + k];
+      }
+  for (i = 0; i < count; ++i) g[i] -= rho * s1 * m->tilt_by[i];
+  m->out[0] -= rho * s;
+}
+
+//@ end
+//@ if slip
+/* velocity of a point under a joint per unit of its own velocity */
+static void point_velocity(int j, const pose *here, const real *point, real *out) {
+  int k;
+  if (joint_turns[j]) {
+    real arm[3];
+    for (k = 0; k < 3; ++k) arm[k] = point[k] - here->position[k];
+    turn(here->axis, arm, out);
+//@ if pitch
+    for (k = 0; k < 3; ++k) out[k] += joint_pitch[j] * here->axis[k];
+//@ end
+  } else {
+    for (k = 0; k < 3; ++k) out[k] = here->axis[k];
+  }
+}
+
+/* Velocity with which the point X of body a slides on body b along t: t.(v_a(X) - v_b(X)) (19.3). X = p_a + r, r the
+ * lowest point of a disk (axis n) or sphere (n = 0) of radius rho on the plane with the normal N, none for a blade
+ * (rho = 0). Numbers: t, N, n, rho. Leaves b = 0, a, db/dq = 0, da/dq in out. */
+static void slip(mech *m, const element *e, const pose *poses, int second) {
+  const real *x = &number[e->number], rho = x[9];
+  const int n = e->n, disk = x[6] != 0 || x[7] != 0 || x[8] != 0;
+  real *a = m->out + 1, *by_q = a + n, *slope = by_q + n;
+  real t[3], normal[3], spin[3] = {0}, along[3] = {0}, centre[3], point[3], tilt = 0, over = 0;
+  int i, k, c;
+  site_position(e->site_a, poses, centre);
+  rotate(poses[site_pose[e->site_c]].rotation, x, t);
+  rotate(poses[site_pose[e->site_b]].rotation, x + 3, normal);
+  for (c = 0; c < 3; ++c) point[c] = centre[c];
+  if (disk) { /* m = N - (N.n) n, r = -rho m/|m| */
+    rotate(poses[site_pose[e->site_a]].rotation, x + 6, spin);
+    tilt = dot(normal, spin);
+    for (c = 0; c < 3; ++c) along[c] = normal[c] - tilt * spin[c];
+    over = R(1.0) / SQRT(dot(along, along));
+    for (c = 0; c < 3; ++c) point[c] -= rho * over * along[c];
+  } else {
+    for (c = 0; c < 3; ++c) point[c] -= rho * normal[c];
+  }
+  m->out[0] = 0;
+  for (i = 0; i < n; ++i) {
+    const int j = local_joint[e->local + i], on = local_path[e->local + i];
+    for (c = 0; c < 3; ++c) m->turn[i][c] = joint_turns[j] ? poses[j + 1].axis[c] : 0;
+    point_velocity(j, &poses[j + 1], point, m->gap_by[i]);
+    a[i] = R((on & 1) - (on >> 1 & 1)) * dot(t, m->gap_by[i]);
+    by_q[i] = 0;
+  }
+  if (!second) return;
+  for (k = 0; k < n; ++k) { /* how X moves, into axis_by: with the body, and on it */
+    const int j = local_joint[e->local + k], on = local_path[e->local + k];
+    real *moved = m->axis_by[k], by_normal[3] = {0}, by_spin[3] = {0};
+    for (c = 0; c < 3; ++c) moved[c] = 0;
+    if (on & 1) point_velocity(j, &poses[j + 1], centre, moved);
+    if (on & 2) turn(m->turn[k], normal, by_normal);
+    if (disk) {
+      real change[3], with;
+      if (on & 1) turn(m->turn[k], spin, by_spin);
+      with = dot(by_normal, spin) + dot(normal, by_spin);
+      for (c = 0; c < 3; ++c) change[c] = by_normal[c] - with * spin[c] - tilt * by_spin[c];
+      with = dot(along, change) * over * over;
+      for (c = 0; c < 3; ++c) moved[c] -= rho * over * (change[c] - with * along[c]);
+    } else {
+      for (c = 0; c < 3; ++c) moved[c] -= rho * by_normal[c];
+    }
+  }
+  for (i = 0; i < n; ++i) {
+    const int j = local_joint[e->local + i], on = local_path[e->local + i];
+    const pose *here = &poses[j + 1];
+    const real sign = R((on & 1) - (on >> 1 & 1));
+    for (k = 0; k < n; ++k) {
+      real by[3], turned[3], part[3], arm[3];
+      turn(m->turn[i], m->axis_by[k], by);
+      if (k != i && ancestor[e->pair + k * n + i]) { /* k moves the joint of i */
+        turn(m->turn[k], here->axis, turned);
+        if (joint_turns[j]) {
+          real carried[3];
+          for (c = 0; c < 3; ++c) arm[c] = point[c] - here->position[c];
+          turn(turned, arm, part);
+          point_velocity(local_joint[e->local + k], &poses[local_joint[e->local + k] + 1], here->position, carried);
+          for (c = 0; c < 3; ++c) by[c] += part[c];
+          turn(here->axis, carried, part);
+          for (c = 0; c < 3; ++c) by[c] -= part[c];
+//@ if pitch
+          for (c = 0; c < 3; ++c) by[c] += joint_pitch[j] * turned[c];
+//@ end
+        } else {
+          for (c = 0; c < 3; ++c) by[c] += turned[c];
+        }
+      }
+      slope[i * n + k] = sign * dot(t, by);
+      if (local_path[e->local + k] & 4) {
+        turn(m->turn[k], t, turned);
+        slope[i * n + k] += sign * dot(turned, m->gap_by[i]);
+      }
+    }
+  }
+}
+
+//@ end
+//@ if nvc
+/* b, a of a constraint a(q) v + b(q) = 0, and with `second` db/dq, da/dq, one after another in `out` */
+static void velocity_constraint(mech *m, const element *e, const real *q, const pose *poses, int second) {
+  (void)q;
+  (void)poses;
+  switch (e->kind) {
+//@ if slip
+    case SLIP: slip(m, e, poses, second); break;
+//@ end
+//@ if tape_velocity
+    case TAPE_VELOCITY:
+      tape_arguments(m, e, q, 0);
+      run_tape(second ? e->tape_first : e->tape, m->argument, m->out);
+      break;
+//@ end
+    default: break;
+  }
+}
+
+//@ end
+//@ if nh
 /* h of a constraint with its derivatives; *size: the magnitude against which |h| is judged */
 static void constraint(mech *m, const element *e, const real *q, const pose *poses, int second, real *size) {
 //@ if numbers
@@ -1090,34 +1291,10 @@ static void constraint(mech *m, const element *e, const real *q, const pose *pos
     }
 //@ end
 //@ if direction
-    case DIRECTION: { /* n.d, n fixed in the joint of site c */
-      real axis[DP], point[DP];
-      int i, k;
-      rotate(poses[site_pose[e->site_c]].rotation, x, axis);
-      site_first(m, e, poses);
-      m->out[0] = dot(axis, m->gap);
-      for (i = 0; i < e->n; ++i) {
-        real *by = m->axis_by[i];
-        for (k = 0; k < DP; ++k) by[k] = 0;
-        if (local_path[e->local + i] & 4) turn(m->turn[i], axis, by);
-        g[i] = dot(by, m->gap) + dot(axis, m->gap_by[i]);
-      }
-      if (second)
-        for (i = 0; i < e->n; ++i)
-          for (k = i; k < e->n; ++k) {
-            real both[DP], turned[DP] = {0};
-            site_second(m, e, i, k, both);
-            if (ancestor[e->pair + i * e->n + k] && (local_path[e->local + k] & 4))
-              turn(m->turn[i], m->axis_by[k], turned);
-            h[i * e->n + k] = dot(turned, m->gap) + dot(m->axis_by[i], m->gap_by[k]) +
-                                                dot(m->axis_by[k], m->gap_by[i]) + dot(axis, both);
-            h[k * e->n + i] = h[i * e->n + k];
-          }
-      *size = 0;
-      site_position(e->site_a, poses, point);
-      for (i = 0; i < DP; ++i) *size += FABS(point[i]) + FABS(point[i] - m->gap[i]);
-      break;
-    }
+    case DIRECTION: direction(m, e, poses, second, size); break; /* n.d, n fixed in the joint of site c */
+//@ end
+//@ if height
+    case HEIGHT: height(m, e, poses, second, size); break;
 //@ end
 //@ if linear_relation
     case LINEAR_RELATION: { /* sum of c_i q_i - offset */
@@ -1163,6 +1340,7 @@ static void constraint(mech *m, const element *e, const real *q, const pose *pos
   }
 }
 
+//@ end
 /* poses of the joints that constraints see */
 static void constraint_poses(mech *m, const real *q) {
   int i;
@@ -1181,19 +1359,35 @@ static real constraint_rows(mech *m, const real *q, real *jacobian) {
   real error = 0;
   int c, i;
   constraint_poses(m, q);
-  for (i = 0; i < NC * NV; ++i) jacobian[i] = 0;
-  for (c = 0; c < NC; ++c) {
+  for (i = 0; i < NH * NV; ++i) jacobian[i] = 0;
+  for (c = 0; c < NH; ++c) {
+//@ if nh
     const element *e = &constraints[c];
     real size = 0;
     constraint(m, e, q, @end@, 0, &size);
     m->h[c] = m->out[0];
     for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] += m->out[1 + i];
     error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
+//@ end
   }
   return error;
 }
 //@ end
 
+//@ if nvc
+/* a(q) into the last rows of the Jacobian, b(q) into offset, for q whose poses constraint_rows has left */
+static void velocity_directions(mech *m, const real *q, real *jacobian) {
+  int c, i;
+  for (c = NH; c < NC; ++c) {
+    const element *e = &constraints[c];
+    velocity_constraint(m, e, q, @end@, 0);
+    m->offset[c - NH] = m->out[0];
+    for (i = 0; i < NV; ++i) jacobian[c * NV + i] = 0;
+    for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] += m->out[1 + i];
+  }
+}
+
+//@ end
 /* ---- the step [9] ------------------------------------------------------------------------------------------------ */
 
 /* everything at the midpoint of q0 and y; r = p + D1Ld + F- - C0' lambda. Returns its size in units of the tolerance. */
@@ -1658,6 +1852,45 @@ static void all_blocks(mech *m, real dt) {
 }
 
 //@ end
+//@ if nvc
+/* c = dt (a v + b) at the midpoint, and its derivatives by q_k (cx) and q_k+1 (c1) (19.1); after residual().
+ * Returns the largest |c| in units of its tolerance. */
+static real velocity_rows(mech *m, real dt) {
+  const real a1 = dt * (R(1.0) - ALPHA), a2 = dt * ALPHA;
+  real error = 0;
+  int c, i, k;
+//@ if balls
+  for (i = 0; i < NB; ++i) ball_slots(&m->ball[i]);
+//@ end
+  for (c = NH; c < NC; ++c) {
+    const element *e = &constraints[c];
+    const int n = e->n;
+    const real *a = m->out + 1, *by_q = a + n, *slope = by_q + n;
+    real *x = m->cx + (c - NH) * NV, *y = m->c1 + c * NV, rate, size, rounding = 0;
+    velocity_constraint(m, e, m->q_mid, m->mid, 1);
+    rate = m->out[0];
+    size = FABS(rate);
+    for (i = 0; i < NV; ++i) x[i] = y[i] = 0;
+    for (k = 0; k < n; ++k) {
+      const int v = local_v[e->local + k];
+      real by = by_q[k];
+      for (i = 0; i < n; ++i) by += slope[i * n + k] * m->v[local_v[e->local + i]];
+      rate += a[k] * m->v[v];
+      size += FABS(a[k] * m->v[v]);
+      rounding += FABS(a[k]) * (R(1.0) + reach(m->q_mid, v));
+      x[v] += a1 * by - a[k];
+      y[v] += a2 * by + a[k];
+    }
+//@ if balls
+    for (i = 0; i < NB; ++i) columns_by_ends(&m->ball[i], ball_v[i], 1, x, y);
+//@ end
+    m->h[c] = dt * rate;
+    error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * (FABS(dt) * size + rounding) + R(@tiny@)));
+  }
+  return error;
+}
+
+//@ end
 /* LU factors of the dynamic part of e12 in its place, from the leaves of the tree to its root: no fill-in (9.2).
  * Returns 0 if a pivot is not usable. */
 static int factor(real *a) {
@@ -1698,25 +1931,27 @@ static void solve(const real *a, real *b, int columns, int stride) {
 }
 
 //@ if nc
-/* factors of C1 X (by the first `variables`) with full pivoting; constraints that follow from others are left out (rank < NC) */
-static int schur_factor(mech *m, int variables) {
+/* factors of the first `rows` rows and columns of C1 X (by the first `variables`) with full pivoting; constraints that follow
+ * from others are left out (rank < rows) */
+static int schur_factor(mech *m, int rows, int variables) {
   real *s = m->schur, largest = 0;
   int c, i, k, rank;
-  for (c = 0; c < NC; ++c) {
+  m->rows = rows;
+  for (c = 0; c < rows; ++c) {
     const element *e = &constraints[c];
-    for (k = 0; k < NC; ++k) s[c * NC + k] = 0;
+    for (k = 0; k < rows; ++k) s[c * NC + k] = 0;
     for (i = 0; i < e->n; ++i) {
       const int v = local_v[e->local + i];
       if (v >= variables) continue;
-      for (k = 0; k < NC; ++k) s[c * NC + k] += m->c1[c * NV + v] * m->x[v * NC + k];
+      for (k = 0; k < rows; ++k) s[c * NC + k] += m->c1[c * NV + v] * m->x[v * NC + k];
     }
     m->row[c] = m->column[c] = c;
   }
-  for (rank = 0; rank < NC; ++rank) {
+  for (rank = 0; rank < rows; ++rank) {
     int best_row = rank, best_column = rank, swap;
     real best = -1;
-    for (i = rank; i < NC; ++i)
-      for (k = rank; k < NC; ++k) {
+    for (i = rank; i < rows; ++i)
+      for (k = rank; k < rows; ++k) {
         const real size = FABS(s[m->row[i] * NC + m->column[k]]);
         if (!(size <= best)) {
           best = size;
@@ -1733,12 +1968,12 @@ static int schur_factor(mech *m, int variables) {
     swap = m->column[rank];
     m->column[rank] = m->column[best_column];
     m->column[best_column] = swap;
-    for (i = rank + 1; i < NC; ++i) {
+    for (i = rank + 1; i < rows; ++i) {
       real *row = s + m->row[i] * NC;
       const real *top = s + m->row[rank] * NC;
       const real l = row[m->column[rank]] / top[m->column[rank]];
       row[m->column[rank]] = l;
-      for (k = rank + 1; k < NC; ++k) row[m->column[k]] -= l * top[m->column[k]];
+      for (k = rank + 1; k < rows; ++k) row[m->column[k]] -= l * top[m->column[k]];
     }
   }
   m->rank = rank;
@@ -1760,7 +1995,7 @@ static void schur_solve(mech *m, real *b) {
     for (k = i + 1; k < m->rank; ++k) t -= s[m->row[i] * NC + m->column[k]] * x[k];
     x[i] = t / s[m->row[i] * NC + m->column[i]];
   }
-  for (i = 0; i < NC; ++i) b[m->column[i]] = i < m->rank ? x[i] : 0;
+  for (i = 0; i < m->rows; ++i) b[m->column[i]] = i < m->rank ? x[i] : 0;
 }
 
 //@ end
@@ -1804,7 +2039,7 @@ static real newton_step(mech *m, real dt) {
 //@ if nc
   {
     int c;
-    if (!schur_factor(m, ND)) return R(-1.0);
+    if (!schur_factor(m, NC, ND)) return R(-1.0);
     for (c = 0; c < NC; ++c) {
       real t = -m->h[c] / dt;
       for (i = 0; i < ND; ++i) t += m->c1[c * NV + i] * m->dy[i];
@@ -1834,6 +2069,9 @@ static int newton(mech *m, real dt) {
     int reuse;
 //@ if nc
     error = larger(error, constraint_rows(m, m->y, m->c1));
+//@ if nvc
+    error = larger(error, velocity_rows(m, dt));
+//@ end
 //@ end
     m->iterations += 1;
     m->error = error;
@@ -1857,10 +2095,14 @@ static int midpoint_step(mech *m, real dt) {
   place_world(m->q0, &m->mid[0]);
 //@ if nc
   if (m->carried) { /* from the end of the step before */
-    for (i = 0; i < NC * NV; ++i) m->c0[i] = m->c1[i];
+    for (i = 0; i < NH * NV; ++i) m->c0[i] = m->c1[i];
   } else {
     (void)constraint_rows(m, m->q0, m->c0);
   }
+//@ if nvc
+  if (m->carried) constraint_poses(m, m->q0);
+  velocity_directions(m, m->q0, m->c0);
+//@ end
   m->carried = 0;
 //@ end
   status = newton(m, dt);
@@ -2051,6 +2293,27 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 
 /* ---- exact A and B of the step that was made last [11] ----------------------------------------------------------- */
 
+//@ if nc
+/* n x n derivatives of row c of the Jacobian of the constraints at q (rows: its entries), after constraint_poses */
+static const real *constraint_slope(mech *m, int c, const real *q) {
+  const element *e = &constraints[c];
+//@ if nh
+  real size;
+//@ if nvc
+  if (c < NH)
+//@ end
+  {
+    constraint(m, e, q, @end@, 1, &size);
+    return m->out + 1 + e->n;
+  }
+//@ end
+//@ if nvc
+  velocity_constraint(m, e, q, @end@, 1);
+  return m->out + 1 + 2 * e->n;
+//@ end
+}
+
+//@ end
 /* of a midpoint step of the length dt, whose midpoint, C0, C1 and lambda m still holds */
 static int linearize_step(mech *m, real dt) {
   int i, j, k;
@@ -2064,12 +2327,10 @@ static int linearize_step(mech *m, real dt) {
   constraint_poses(m, m->q0);
   for (k = 0; k < NC; ++k) {
     const element *e = &constraints[k];
-    real size;
-    constraint(m, e, m->q0, @end@, 1, &size);
+    const real *hessian = constraint_slope(m, k, m->q0);
     for (i = 0; i < e->n; ++i)
       for (j = 0; j < e->n; ++j)
-        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] -=
-            dt * m->lam[k] * m->out[1 + e->n + i * e->n + j];
+        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] -= dt * m->lam[k] * hessian[i * e->n + j];
 //@ if balls
     add_bend(m->c0 + k * NV, -dt * m->lam[k], m->e11);
 //@ end
@@ -2096,13 +2357,16 @@ static int linearize_step(mech *m, real dt) {
   for (i = 0; i < ND; ++i)
     for (k = 0; k < NC; ++k) m->x[i * NC + k] = m->c0[k * NV + i];
   solve(m->e12, m->x, NC, NC);
-  if (!schur_factor(m, ND)) return @N@_SINGULAR;
+  if (!schur_factor(m, NC, ND)) return @N@_SINGULAR;
   for (j = 0; j < NV + ND + NW; ++j) {
     real *z = @columns_of_z@;
     const int stride = @stride_of_z@;
     for (k = 0; k < NC; ++k) {
       real t = @row_of_rho@;
       for (i = 0; i < ND; ++i) t += m->c1[k * NV + i] * z[i * stride];
+//@ if nvc
+      if (k >= NH && j < NV) t += m->cx[(k - NH) * NV + j];
+//@ end
       m->dlam[k] = -t;
     }
     schur_solve(m, m->dlam);
@@ -2314,17 +2578,20 @@ void @n@_recentre(@n@ *m) {
 
 /* ---- along the constraints: what a filter and a regulator need ---------------------------------------------------- */
 
-/* h, C1 = Dh at q, and the factors of C1 C1' by the first `variables` of it */
-static int constraint_gram(mech *m, int variables) {
+/* h, C1 = (Dh; a) at q, and the factors of C1 C1' of its first `rows`, by the first `variables` */
+static int constraint_gram(mech *m, int rows, int variables) {
   int i, c;
   place_world(m->q, &m->mid[0]);
   (void)constraint_rows(m, m->q, m->c1);
+//@ if nvc
+  velocity_directions(m, m->q, m->c1);
+//@ end
   for (i = 0; i < NV; ++i)
     for (c = 0; c < NC; ++c) m->x[i * NC + c] = m->c1[c * NV + i];
-  return schur_factor(m, variables);
+  return schur_factor(m, rows, variables);
 }
 
-/* M v + C' nu = p with C v + C_k v_k = 0: nu into m->gauge, p - C' nu into m->own */
+/* M v + C' nu = p with C v + C_k v_k + b = 0: nu into m->gauge, p - C' nu into m->own */
 int @n@_own_momentum(@n@ *m) {
   int i, c;
   place_world(m->q, &m->mid[0]);
@@ -2336,6 +2603,9 @@ int @n@_own_momentum(@n@ *m) {
   gradient(m);
   second_derivatives(m, 0@all_zero@); /* e12 = -M */
   (void)constraint_rows(m, m->q, m->c1);
+//@ if nvc
+  velocity_directions(m, m->q, m->c1);
+//@ end
   if (!factor(m->e12)) return @N@_SINGULAR;
   for (i = 0; i < ND; ++i) {
     m->dy[i] = m->p[i] - m->lv[i];
@@ -2343,12 +2613,15 @@ int @n@_own_momentum(@n@ *m) {
   }
   solve(m->e12, m->dy, 1, 1);
   solve(m->e12, m->x, NC, NC);
-  if (!schur_factor(m, ND)) return @N@_SINGULAR;
+  if (!schur_factor(m, NC, ND)) return @N@_SINGULAR;
   for (c = 0; c < NC; ++c) {
     real t = 0;
     for (i = 0; i < ND; ++i) t += m->c1[c * NV + i] * m->dy[i];
 //@ if nk
     for (i = 0; i < NK; ++i) t -= m->c1[c * NV + ND + i] * m->rate[i];
+//@ end
+//@ if nvc
+    if (c >= NH) t -= m->offset[c - NH];
 //@ end
     m->gauge[c] = t;
   }
@@ -2364,16 +2637,18 @@ int @n@_own_momentum(@n@ *m) {
 //@ end
 //@ if tied
 int @n@_settle(@n@ *m) {
+  int it, i;
+//@ if nh
   real scale = 0;
-  int it, i, c;
+  int c;
   for (it = 0;; ++it) {
     real worst = 0;
-    if (!constraint_gram(m, ND)) return @N@_SINGULAR;
+    if (!constraint_gram(m, NH, ND)) return @N@_SINGULAR;
     if (it == 0) {
-      for (i = 0; i < NC * NV; ++i) scale = larger(scale, FABS(m->c1[i]));
+      for (i = 0; i < NH * NV; ++i) scale = larger(scale, FABS(m->c1[i]));
       scale += R(1.0);
     }
-    for (c = 0; c < NC; ++c) {
+    for (c = 0; c < NH; ++c) {
       worst = larger(worst, FABS(m->h[c]));
       m->dlam[c] = m->h[c];
     }
@@ -2383,10 +2658,11 @@ int @n@_settle(@n@ *m) {
     schur_solve(m, m->dlam);
     for (i = 0; i < ND; ++i) {
       m->dy[i] = 0;
-      for (c = 0; c < NC; ++c) m->dy[i] -= m->c1[c * NV + i] * m->dlam[c];
+      for (c = 0; c < NH; ++c) m->dy[i] -= m->c1[c * NV + i] * m->dlam[c];
     }
     move(m->q, m->dy, R(1.0), m->q);
   }
+//@ end
   it = @n@_own_momentum(m);
   if (it != @N@_OK) return it;
   for (i = 0; i < ND; ++i) m->p[i] = m->own[i];
@@ -2396,26 +2672,28 @@ int @n@_settle(@n@ *m) {
 /* v (first `to` entries, `stride` apart) -= C'(C C')^-1 D w with the first `from` entries of w; after constraint_gram */
 static void take_out(mech *m, real *v, const real *w, int stride, int to, int from) {
   int i, c;
-  for (c = 0; c < NC; ++c) {
+  for (c = 0; c < m->rows; ++c) {
     real t = 0;
     for (i = 0; i < from; ++i) t += m->c1[c * NV + i] * w[i * stride];
     m->dlam[c] = t;
   }
   schur_solve(m, m->dlam);
   for (i = 0; i < to; ++i)
-    for (c = 0; c < NC; ++c) v[i * stride] -= m->c1[c * NV + i] * m->dlam[c];
+    for (c = 0; c < m->rows; ++c) v[i * stride] -= m->c1[c * NV + i] * m->dlam[c];
 }
 
 void @n@_along(@n@ *m, @n@_real *covariance) {
-  int i, side;
-  if (!constraint_gram(m, ND)) return;
-  for (side = 0; side < 2; ++side)
-    for (i = 0; i < NX; ++i) {
-      real *v = side ? covariance + i * NX : covariance + i;
-      const int stride = side ? 1 : NX;
-      take_out(m, v, v, stride, ND, NV);
-      take_out(m, v + NV * stride, v + NV * stride, stride, ND, ND);
-    }
+  int i, side, part;
+  for (part = 0; part < 2; ++part) { /* q by the constraints on it, p by all */
+    if (!constraint_gram(m, part ? NC : NH, ND)) return;
+    for (side = 0; side < 2; ++side)
+      for (i = 0; i < NX; ++i) {
+        real *v = side ? covariance + i * NX : covariance + i;
+        const int stride = side ? 1 : NX;
+        if (part) take_out(m, v + NV * stride, v + NV * stride, stride, ND, ND);
+        else take_out(m, v, v, stride, ND, NV);
+      }
+  }
   for (i = 0; i < NX * NX; ++i) /* symmetric to the last bit */
     if (i / NX > i % NX) covariance[i] = covariance[(i % NX) * NX + i / NX];
 }
@@ -2427,11 +2705,10 @@ int @n@_tangent(@n@ *m) {
   for (i = 0; i < NV * NV; ++i) m->e11[i] = 0;
   for (k = 0; k < NC; ++k) {
     const element *e = &constraints[k];
-    real size;
-    constraint(m, e, m->q, @end@, 1, &size);
+    const real *hessian = constraint_slope(m, k, m->q);
     for (i = 0; i < e->n; ++i)
       for (j = 0; j < e->n; ++j)
-        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] += m->gauge[k] * m->out[1 + e->n + i * e->n + j];
+        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] += m->gauge[k] * hessian[i * e->n + j];
 //@ if balls
     add_bend(m->c1 + k * NV, m->gauge[k], m->e11);
 //@ end
@@ -2450,9 +2727,9 @@ int @n@_tangent(@n@ *m) {
   for (i = 0; i < ND; ++i)
     for (j = 0; j < NX; ++j)
       for (k = 0; k < NV; ++k) m->a[(NV + i) * NX + j] -= m->e11[i * NV + k] * m->a[k * NX + j];
-  if (!constraint_gram(m, ND)) return @N@_SINGULAR;
+  if (!constraint_gram(m, NC, ND)) return @N@_SINGULAR;
   for (j = 0; j < NX; ++j) take_out(m, m->a + NV * NX + j, m->a + NV * NX + j, NX, ND, ND);
-  if (!constraint_gram(m, NV)) return @N@_SINGULAR;
+  if (!constraint_gram(m, NH, NV)) return @N@_SINGULAR;
   for (j = 0; j < NX; ++j) take_out(m, m->a + j, m->a + j, NX, NV, NV);
   for (i = 0; i < ND; ++i) m->p[i] = m->own[i];
   return @N@_OK;
