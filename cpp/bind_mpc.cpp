@@ -8,15 +8,6 @@ using namespace DALEMBERT_ARCH;
 
 std::vector<double> copied(const Array& a) { return {a.data(), a.data() + a.size()}; }
 
-nb::object given(const std::vector<double>& v, std::vector<size_t> shape) {
-  double* p;
-  size_t count = 1;
-  for (size_t s : shape) count *= s;
-  nb::object out = make_array(std::move(shape), &p);
-  std::memcpy(p, v.data(), count * sizeof(double));
-  return out;
-}
-
 }  // namespace
 
 void bind_mpc(nb::module_& m) {

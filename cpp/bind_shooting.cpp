@@ -11,14 +11,6 @@ std::vector<double> copied(const Array& a, size_t n, const char* name) {
   const double* p = sized(a, n, name);
   return {p, p + n};
 }
-nb::object given(const std::vector<double>& v, std::vector<size_t> shape) {
-  double* p;
-  size_t count = 1;
-  for (size_t s : shape) count *= s;
-  nb::object out = make_array(std::move(shape), &p);
-  std::memcpy(p, v.data(), count * sizeof(double));
-  return out;
-}
 
 // body(pulse) without the GIL; signals raise
 template <class F> auto run(F body) {

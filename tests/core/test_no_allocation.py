@@ -67,13 +67,13 @@ def pairs(vi, q, p, u):
         run = lambda n, lanes=lanes: core.rollouts(vi.options, Q, P, dt[n], U[n], rho[n], True, True, 1, lanes, False)
         yield f"rollouts, lanes={lanes}", run, (short, long)
     X, V, K, Z, h = {}, {}, {}, {}, {}
-    for n in (8, 128):
+    for n in (600, 1800):  # arrays of both sizes come from the same place
         X[n], h[n] = np.tile(np.concatenate([q, p, np.zeros(m.nk)]), (n + 1, 1)), np.full(n, 1e-4)
         V[n] = np.tile(np.concatenate([u, q[m.nd :]]), (n, 1))
         K[n], Z[n] = np.zeros((n, V[n].shape[1], X[n].shape[1])), np.ones((n, X[n].shape[1]))
-    yield "project", lambda n: core.project(vi.options, X[n][0].copy(), X[n], V[n], K[n], h[n]), (8, 128)
-    yield "linearize_trajectory", lambda n: core.linearize_trajectory(vi.options, X[n], V[n], h[n], None, 1), (8, 128)
-    yield "second_order_trajectory", lambda n: core.second_order_trajectory(vi.options, X[n], V[n], h[n], Z[n], 1), (8, 128)
+    yield "project", lambda n: core.project(vi.options, X[n][0].copy(), X[n], V[n], K[n], h[n]), (600, 1800)
+    yield "linearize_trajectory", lambda n: core.linearize_trajectory(vi.options, X[n], V[n], h[n], None, 1), (600, 1800)
+    yield "second_order_trajectory", lambda n: core.second_order_trajectory(vi.options, X[n], V[n], h[n], Z[n], 1), (600, 1800)
 
 def models():
     model, known = da.models.load_with_configurations("marionette")

@@ -56,7 +56,16 @@ FORCING = {"split": (0.5, 0.5), "left": (1.0, 0.0)}
 ADAPT_PIECES = 32  # of a prescribed motion between two output times
 
 
-_DERIVED = ("_q_shape", "_p_shape", "_u_shape", "_no_u", "_at_rest", "_quick", "_scheme")  # made again with the options
+_DERIVED = (
+    "_q_shape",
+    "_p_shape",
+    "_u_shape",
+    "_no_u",
+    "_at_rest",
+    "_no_lam",
+    "_quick",
+    "_scheme",
+)  # made again with the options
 _FLOAT = np.dtype(np.float64)
 
 
@@ -154,7 +163,7 @@ class MidpointVI(OneStepMap):
         model = self.model
         self._q_shape, self._p_shape, self._u_shape = (model.nq,), (model.nd,), (model.nu,)
         self._scheme = Scheme(self.order, self.alpha, self.forcing, self.dt if isinstance(self.dt, float) else None)
-        self._no_u, self._at_rest = fixed(np.zeros(model.nu)), fixed(np.zeros(model.nkv))
+        self._no_u, self._at_rest, self._no_lam = (fixed(np.zeros(n)) for n in (model.nu, model.nkv, model.nc))
         self._quick = model.configuration.flat and isinstance(self.dt, float) and not model.gaps
 
     def _options(self, order: int, rule: tuple[float, float, float] | None = None) -> _core.Options:
@@ -680,6 +689,8 @@ class MidpointVI(OneStepMap):
         q[0], p[0] = start.q, start.p
         space = model.configuration
         state, k, stop = start, 0, False
+        times, lengths = t.tolist(), dt.tolist()
+        plain = model.nk == 0 and space.flat and not adapt  # then rows of numbers need no look
 
         def so_far(k: int) -> Trajectory:
             motion = Trajectory(
@@ -693,7 +704,16 @@ class MidpointVI(OneStepMap):
         begun = clock.monotonic()
         try:
             for k in range(n):
-                out = policy(t[k], state)
+                out = policy(times[k], state)
+                if plain and _as_is(out, self._u_shape):
+                    u[k] = out
+                    guess = q[k] if k == 0 else q[k] + (q[k] - q[k - 1])
+                    q[k + 1], p[k + 1], lam[k], its[k], status, error = self._core.step(
+                        self.options, lengths[k], q[k], p[k], u[k], guess, state.lam
+                    )
+                    if not status:
+                        state = made(times[k + 1], q[k + 1], p[k + 1], lam[k], self._at_rest, model)
+                        continue
                 row, next_kin = _forces_and_kinematic(out, model)
                 u[k] = vector(row, model.inputs, "u of the policy")
                 way = None
@@ -943,16 +963,17 @@ class MidpointVI(OneStepMap):
         with the whole u (nu,) at step k. `dt`: another length of the step.
         """
         if isinstance(x, State):
-            q, p = self._checked(x)
+            q, p = self._taken(x)
             rho = q[self.model.nqd :]
             if kinematic is not None:
                 rho = self.model.prescribed.point(kinematic, "kinematic")
-            inputs, h = vector(u, self.model.inputs, "u"), self._length(dt)
+            inputs, h = self._no_u if u is None else vector(u, self.model.inputs, "u"), self._length(dt)
             if self.model.nk == self.model.nkv:
                 guess = q if kinematic is None else np.concatenate([q[: self.model.nqd], rho])
-                *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, np.zeros(self.model.nc))
+                *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, self._no_lam)
                 if not status:
                     return A, B
+            self._checked(x)  # a number that is not finite
             y = np.concatenate([q, p, np.zeros(self.model.nkv)])
             w = np.concatenate([inputs, rho])
             step = MidpointSteps(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))
