@@ -364,7 +364,7 @@ class Shooting {
       for (size_t i = 0; i < n; ++i) d[i] = std::fabs(W[((count - 1) * n + i) * n + i]) / double(count);
       most = largest(d.data(), n);
     }
-    for (double& v : d) v = most > 0 ? std::max(v, 1e-3 * most) : 1.0;
+    for (double& v : d) v = std::max(v, 1e-3 * most);
     return d;
   }
 
@@ -1021,7 +1021,8 @@ class Shooting {
 
   CurveRef try_step(const Proposal& d, double length) { return filtering_ ? linear(d, length) : roll(d, length); }
 
-  // Halve the step until the merit falls enough; double a full step while that wins more
+  // Halve the step until the merit falls enough; double a full step while that wins more, if the parabola through
+  // merit, slope and the full step's merit says that it wins (at two thirds of the slope), or nearly so
   Step search(const ProposalRef& d, int limit) {
     const Curve& c = *curve_;
     Step out;
@@ -1055,7 +1056,7 @@ class Shooting {
       }
       length *= 0.5;
     }
-    if (!filtering_ && !c.open && out.curve)
+    if (!filtering_ && !c.open && out.curve && now - out.curve->merit(penalty_) > -0.6 * fall)
       while (1.0 <= out.length && out.length < 64) {
         CurveRef next = roll(*d, 2 * out.length);
         ++out.trials;

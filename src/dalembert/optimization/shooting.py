@@ -513,7 +513,10 @@ class Shooting:
         return step
 
     def _search(self, d: Proposal, limit: int | None = None) -> Step:
-        """Halve the step until the merit falls enough; double a full step while that wins more."""
+        """Halve the step until the merit falls enough; double a full step while that wins more.
+
+        Doubling is tried where the parabola through merit, slope and the full step's merit says that it wins (at two thirds of the slope), or
+        nearly so."""
         c = self.curve
         out = Step(d.kind, d.slope)
         if c.off > 0.0:
@@ -538,7 +541,9 @@ class Shooting:
                 out.curve, out.proposal, out.length = new, d, length
                 break
             length *= 0.5
-        if self._filter is None and c.gaps is None and out.curve is not None:
+        if self._filter is not None or c.gaps is not None or out.curve is None:
+            return out
+        if now - out.curve.merit(self.penalty) > -0.6 * fall:
             while 1.0 <= out.length < 64:
                 new = self._roll(d, 2 * out.length)
                 out.trials += 1
@@ -726,4 +731,4 @@ def _scale(W: Array) -> Array:
     if not typical.max() > 0:
         typical = d[-1] / len(d)
     most = float(typical.max())
-    return np.diag(np.maximum(typical, 1e-3 * most) if most > 0 else np.ones(len(typical)))
+    return np.diag(np.maximum(typical, 1e-3 * most))

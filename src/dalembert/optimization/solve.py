@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, whole
+from ..arrays import Array, number, whole
 from ..errors import DalembertError
 from ..integrate import OneStep, Trajectory
 from ..progress import progress as progress_bar
@@ -24,6 +24,7 @@ from .constraints import Bounds, MotionLimit, rows_of
 from .continuous import ContinuousSystem
 from .costs import BoundCost, Cost, finite_at, sum_costs
 from .descent import Discrete
+from .duration import of_any_duration
 from .projection import Method, check_method, descend
 from .result import Iteration, Optimization, Search, load_checkpoint, save_checkpoint
 from .shooting import Shooting
@@ -43,6 +44,8 @@ def optimize(
     bounds: Bounds | None = None,
     limits: Sequence[MotionLimit] = (),
     free_start: bool | Sequence[str] = False,
+    free_time: tuple[float, float] | None = None,
+    time_weight: float = 0.0,
     restarts: int = 0,
     gains: str | None = None,
     projection: tuple[ArrayLike, ArrayLike] | None = None,
@@ -67,6 +70,8 @@ def optimize(
     bounds: {name: (low, high)} on inputs or states, None for no bound. limits: `MotionLimit` values, on any expression. Both by an interior point,
         with multipliers in the result.
     free_start: True, or the names of the tangent components whose initial value is optimized too (along constraints, if there are any).
+    free_time: (shortest, longest) duration (s), which is then optimized too: all steps are scaled by one factor, `time_weight` times the duration is
+        added to the cost, and `result.system.t[-1]` is the duration found. With `limits` at the end and `bounds` this gives minimum-time motions.
     restarts: that many further searches from inputs with noise, on threads; the best result is returned.
     gains, projection, search, bound_method belong to the projection operator, and choose it. gains: "lqr" projects with LQR gains of the
         weights `projection` = (Q, R) (default identity), "lq" with those of the Gauss-Newton direction. search: Armijo's options.
@@ -106,16 +111,27 @@ def optimize(
     if not hasattr(bound, "values"):
         raise TypeError(f"cost must be a TrackingCost, TerminalCost, ExpressionCost or a sum of them, not {cost!r:.80}")
     free = _free(over, free_start)
+    if free_time is not None and (method != "auto" or not isinstance(over, System) or restarts or checkpoint):
+        raise ValueError("free_time needs method='auto' and a System, and has neither restarts nor checkpoint")
     with _progress(progress) as show:
         if method == "auto":
             assert isinstance(over, System)
             rows = rows_of(over, bounds, limits)
+            limit = int(max_iterations)
+            tell_all: dict[str, Any] = {"history": history, "callback": callback, "show": show}
+            if free_time is not None:
+
+                def timed(over: System, cost: BoundCost, rows: Any, free: Array, X: Array, U: Array) -> Optimization:
+                    return _search(Shooting(over, cost, rows, free), X, U, float(tolerance), limit, **tell_all)
+
+                weight = number(time_weight, "time_weight")
+                return of_any_duration(over, bound, rows, free, (X, U), free_time, weight, timed)
 
             def one(X: Array, U: Array, **tell: Any) -> Optimization:
                 own = rows_of(over, bounds, limits) if tell.pop("own", False) else rows
-                return _search(searcher(over, bound, own, free), X, U, float(tolerance), int(max_iterations), **tell)
+                return _search(searcher(over, bound, own, free), X, U, float(tolerance), limit, **tell)
 
-            result = one(X, U, history=history, checkpoint=checkpoint, callback=callback, show=show)
+            result = one(X, U, checkpoint=checkpoint, **tell_all)
             return _restarted(over, result, X, U, one, restarts) if restarts else result
         if method == "ipopt":
             if not isinstance(over, System) or free is not None or restarts:
