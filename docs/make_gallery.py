@@ -39,6 +39,7 @@ def few_colours(image: Image.Image) -> Image.Image:
 # robots and machines come first
 FIRST = (
     "closed_chain",
+    "identify_arm",
     "learn_policy",
     "marionette_mocap",
     "marionette_walk",
