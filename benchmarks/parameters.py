@@ -101,7 +101,72 @@ def adjoint(steps: int = 2000, dt: float = 0.002) -> dict[str, float]:
     }
 
 
-MEASURES = {f.__name__: f for f in (gauss_newton, adjoint)}
+def cart_poles(sizes: tuple[int, ...] = (1, 4, 16, 64, 256, 1024)) -> dict[str, float]:
+    """Steps per second of `VectorEnvironment` over those of gymnasium's own vectorized CartPole, by number of environments."""
+    import gymnasium
+
+    from dalembert.bridges.gymnasium import VectorEnvironment
+
+    system = da.System(da.MidpointVI(da.models.load("cart_pole"), dt=0.02), steps=500)
+    out = {}
+    for n in sizes:
+        ours = VectorEnvironment(
+            system,
+            n,
+            start=lambda rng, n: np.array([0, np.pi, 0, 0]) + rng.uniform(-0.05, 0.05, (n, 4)),
+            cost=lambda x, u: -np.ones(len(x)),
+            over=lambda x: (abs(x[:, 1] - np.pi) > 0.2095) | (abs(x[:, 0]) > 2.4),
+            actions=[[-10.0], [10.0]],
+        )
+        theirs = gymnasium.make_vec("CartPole-v1", num_envs=n, vectorization_mode="vector_entry_point")
+        steps = max(20, min(1000, 10_000 // n))
+        actions = np.random.default_rng(0).integers(0, 2, (steps, n))
+
+        def run(env: Any, actions: Any = actions) -> None:
+            for a in actions:
+                env.step(a)
+
+        ours.reset(seed=0)
+        theirs.reset(seed=0)
+        a, b = best(lambda ours=ours: run(ours), lambda theirs=theirs: run(theirs))  # type: ignore[misc]
+        out[f"{n} environments"] = b / a
+    return out
+
+
+def mjx(links: int = 2, steps: int = 100, dt: float = 0.002) -> dict[str, float]:
+    """The gradient of a rollout by its start, with JAX in double precision, against that of MJX on the CPU; compilation apart."""
+    import jax
+    import jax.numpy as jnp
+    import mujoco
+    from mujoco import mjx
+
+    from dalembert.bridges.jax import rollout
+
+    jax.config.update("jax_enable_x64", True)
+    model = da.models.n_link(links)
+    system = da.System(da.MidpointVI(model, dt), steps=steps)
+    q = np.linspace(0.1, 0.5, links)
+    x, u = jnp.array(system.x(q)), jnp.zeros((steps, 0))
+    ours = jax.jit(jax.grad(lambda x: (rollout(system, x, u)[-1, :links] ** 2).sum()))
+    other = mujoco.MjModel.from_xml_string(da.dumps(model, "mjcf"))
+    other.opt.timestep, other.opt.iterations, other.opt.ls_iterations = dt, 1, 1
+    other.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    there = mjx.put_model(other)
+    data = mjx.make_data(there)
+
+    def loss(q: Any) -> Any:
+        end, _ = jax.lax.scan(lambda d, _: (mjx.step(there, d), None), data.replace(qpos=q), None, length=steps)
+        return (end.qpos**2).sum()
+
+    theirs, at = jax.jit(jax.grad(loss)), jnp.array(q)
+    first = [
+        best(f, repeats=1)[0] for f in (lambda: ours(x).block_until_ready(), lambda: theirs(at).block_until_ready())
+    ]
+    a, b = best(lambda: ours(x).block_until_ready(), lambda: theirs(at).block_until_ready())
+    return {"ms": a * 1e3, "mjx ms": b * 1e3, "ratio": b / a, "first call s": first[0], "mjx first call s": first[1]}
+
+
+MEASURES = {f.__name__: f for f in (gauss_newton, adjoint, cart_poles, mjx)}
 
 
 def main(names: list[str]) -> None:

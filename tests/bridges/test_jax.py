@@ -112,12 +112,12 @@ def test_what_is_wrong_is_said():
 
 
 def test_gradients_are_finite_everywhere():
-    """Where MJX has square roots at zero: 20 000 random states and rest, of a chain with a loop's worth of joints."""
+    """100 000 random states of eight links, and rest: no NaN."""
     import dalembert as da
 
     system = da.System(da.MidpointVI(models.n_link(8), 0.01), steps=1)
     rng = np.random.default_rng(0)
-    x = np.concatenate([rng.uniform(-np.pi, np.pi, (20_000, 8)), rng.normal(size=(20_000, 8))], axis=1)
+    x = np.concatenate([rng.uniform(-np.pi, np.pi, (100_000, 8)), rng.normal(size=(100_000, 8))], axis=1)
     x[0] = 0.0
     g = jax.jit(jax.grad(lambda a: (step(system, a, jnp.zeros(system.nu)) ** 2).sum()))(jnp.array(x))
     assert bool(jnp.isfinite(g).all())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..drawing import Between, Part, Pin, Surface
+from ..frames import Kinematic
 from ..parameter import present
 from .base import WORLD, ConstraintElement, element
 from .fields import Axes, AxesField, Axis, Coefficients, Curve, FrameName, Length, Number, VariableName
@@ -52,7 +53,7 @@ class Distance(ConstraintElement):
         return [table.on_pair("Distance", self.frame1, self.frame2, [], length=self.variables[0])]
 
     def symbolic(self, s: Symbolic) -> Any:
-        length = self.length if isinstance(self.length, float) else s.variable(self.variables[0])
+        length = s.variable(self.variables[0]) if isinstance(self.length, (str, Kinematic)) else self.length
         return s.ca.sumsqr(s.position(self.frame1) - s.position(self.frame2)) - length**2
 
     def draw(self, model: Model) -> Iterable[Part]:
