@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Thing = TypeVar("Thing")
-Named = ArrayLike | Mapping[str, float]  # numbers in order, or by name
+Named = ArrayLike | Mapping[str, ArrayLike]  # numbers in order, or by name (a ball has several)
 
 
 def needed(value: Thing, *kinds: type) -> Thing:

@@ -45,22 +45,22 @@ class EulerModel(OneStepMap):
         self.model.require_no_contacts("EulerModel")
 
     @property
-    def nx(self) -> int:
+    def nx(self) -> int:  # type: ignore[override]
         """Number of states, nq + nv."""
         return self.model.nq + self.model.nv
 
     @property
-    def nu(self) -> int:
+    def nu(self) -> int:  # type: ignore[override]
         """Number of inputs: forces and kinematic accelerations."""
         return self.model.nu + self.model.nk
 
     @property
-    def x_names(self) -> tuple[str, ...]:
+    def x_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of q, then "v." and the name of each velocity."""
         return (*self.model.variables, *(f"v.{name}" for name in self.model.velocities))
 
     @property
-    def u_names(self) -> tuple[str, ...]:
+    def u_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the forces, then "a." and the name of each kinematic variable."""
         return (*self.model.inputs, *(f"a.{name}" for name in self.model.kinematic))
 

@@ -792,7 +792,7 @@ class MidpointVI(OneStepMap):
     # ---- as a one-step: x = (q, p, v_rho), u = (inputs, next kinematic values)
 
     @property
-    def nx(self) -> int:
+    def nx(self) -> int:  # type: ignore[override]
         """Coordinates of a state: nq + nd + nkv."""
         return self.model.nq + self.model.nv
 
@@ -802,12 +802,12 @@ class MidpointVI(OneStepMap):
         return 2 * self.model.nv
 
     @property
-    def nu(self) -> int:
+    def nu(self) -> int:  # type: ignore[override]
         """Inputs: those of the model, and its kinematic coordinates."""
         return self.model.nu + self.model.nk
 
     @property
-    def x_names(self) -> tuple[str, ...]:
+    def x_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of q, then "p." and "v." with those of the velocities."""
         return (*self.model.variables, *self._rate_names())
 
@@ -821,7 +821,7 @@ class MidpointVI(OneStepMap):
         return (*(f"p.{n}" for n in names[:nd]), *(f"v.{n}" for n in names[nd:]))
 
     @property
-    def u_names(self) -> tuple[str, ...]:
+    def u_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the inputs, then of the kinematic variables."""
         return (*self.model.inputs, *self.model.kinematic)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -95,15 +95,8 @@ class StateSpace:
     array([1.5, 2. ])
     """
 
-    if TYPE_CHECKING:  # a child has them, as attributes or as properties
-
-        @property
-        def nx(self) -> int:
-            """Coordinates of a state."""
-
-        @property
-        def x_names(self) -> tuple[str, ...]:
-            """Names of the coordinates."""
+    nx: int  # coordinates of a state
+    x_names: tuple[str, ...]
 
     @property
     def ndx(self) -> int:
@@ -181,21 +174,9 @@ class OneStepMap(StateSpace):
     True
     """
 
-    if TYPE_CHECKING:  # a child has them, as attributes or as properties
-
-        @property
-        def nu(self) -> int:
-            """Inputs."""
-
-        @property
-        def u_names(self) -> tuple[str, ...]:
-            """Names of the inputs."""
-
-        @property
-        def dt(self) -> float | Array:
-            """Length of the steps (s)."""
-    else:
-        dt = 1.0
+    nu: int  # inputs
+    u_names: tuple[str, ...]
+    dt: float | Array = 1.0  # length of the steps (s)
 
     # ---- the map
 

@@ -254,7 +254,7 @@ class Trajectory:
 
     def picked(self, states: Any, first: Any, last: Any, **changes: Any) -> Trajectory:
         """Some of the `states` (a slice, or numbers): the inputs are those of the steps `first`, which begin there, prescribed values and multipliers
-        those of the steps `last`, which end there; other fields by name."""
+        those of the steps `last`, which end there; other fields by name in `changes`."""
         kept = {name: getattr(self, name)[states] for name in ("t", "q", "p")}
         kept |= {name: getattr(self, name)[last] for name in ("rho", "lam", "iterations")}
         return replace(self, u=self.u[first], **kept, **changes)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ..arrays import Array, floats, matrix, needed, vector
+from ..arrays import Array, Named, floats, matrix, needed, vector
 from ..errors import ModelError, SingularityError
 from ..model import Model
 from ..model.compile import compile_gaps, compile_model, describe
@@ -59,7 +59,7 @@ def parameter_links(model: Model, names: tuple[str, ...]) -> Any:
     return found[names]
 
 
-def _q(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def _q(model: Model, q: Named) -> Array:
     return checked(model).configuration.point(q)
 
 
@@ -68,11 +68,11 @@ def checked(model: Model) -> Model:
     return needed(model, Model)
 
 
-def _v(model: Model, v: ArrayLike | Mapping[str, float] | None) -> Array:
+def _v(model: Model, v: Named | None) -> Array:
     return checked(model).configuration.tangent(v)
 
 
-def _many(model: Model, q: ArrayLike | Mapping[str, float]) -> tuple[Array, bool]:
+def _many(model: Model, q: Named) -> tuple[Array, bool]:
     """(N, nq) and whether a single point was given."""
     x = None if isinstance(q, Mapping) else floats(q, "q")
     if x is None or x.ndim == 1:
@@ -80,9 +80,7 @@ def _many(model: Model, q: ArrayLike | Mapping[str, float]) -> tuple[Array, bool
     return model.configuration.unit(matrix(x, (-1, checked(model).nq), "q"), "q"), False
 
 
-def _both(
-    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
-) -> tuple[Array, Array, bool]:
+def _both(model: Model, q: Named, v: Named) -> tuple[Array, Array, bool]:
     """q (N, nq), v (N, nv), and whether a single point was given."""
     x, single = _many(model, q)
     y = None if isinstance(v, Mapping) else floats(v, "v")
@@ -120,7 +118,7 @@ def _undefined(model: Model, q: Array, what: str) -> SingularityError:
 # ---- kinematics
 
 
-def poses(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def poses(model: Model, q: Named) -> Array:
     """4x4 pose of every frame (order of `model.frame_entries`): (nframes, 4, 4), or (N, nframes, 4, 4) for many q.
 
     >>> import dalembert as da
@@ -133,7 +131,7 @@ def poses(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return g[0] if single else g
 
 
-def pose(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
+def pose(model: Model, q: Named, frame: str) -> Array:
     """4x4 pose of one frame; (N, 4, 4) for many q.
 
     >>> import dalembert as da
@@ -144,7 +142,7 @@ def pose(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
     return poses(model, q)[..., model.frame_index(frame), :, :]
 
 
-def positions(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def positions(model: Model, q: Named) -> Array:
     """Origins of all frames: (nframes, 3), or (N, nframes, 3).
 
     >>> import dalembert as da
@@ -154,7 +152,7 @@ def positions(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return poses(model, q)[..., :3, 3]
 
 
-def twists(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def twists(model: Model, q: Named) -> Array:
     """Unit twist (angular; linear at the world origin, world axes) of every variable: (nv, 6); zeros where it moves no frame.
 
     >>> import dalembert as da
@@ -186,7 +184,7 @@ def path_components(model: Model, frame: str) -> list[int]:
     return out
 
 
-def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
+def frame_jacobian(model: Model, q: Named, frame: str) -> Array:
     """Jacobian (6, nv) of a frame: angular velocity and velocity of its origin, world axes.
 
     >>> import dalembert as da
@@ -204,7 +202,7 @@ def frame_jacobian(model: Model, q: ArrayLike | Mapping[str, float], frame: str)
     return out
 
 
-def frame_hessian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) -> Array:
+def frame_hessian(model: Model, q: Named, frame: str) -> Array:
     """Derivative of `frame_jacobian`: (6, nv, nv), [:, i, j] is the derivative of column i by q_j.
 
     Rows 0-2: axes, dw_i = w_j x w_i where j is above i. Rows 3-5: second derivatives of the frame's position, w x u.
@@ -229,7 +227,7 @@ def frame_hessian(model: Model, q: ArrayLike | Mapping[str, float], frame: str) 
 # ---- energies, momenta
 
 
-def kinetic_energy(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]) -> Any:
+def kinetic_energy(model: Model, q: Named, v: Named) -> Any:
     """Kinetic energy (J); an array for many q, v.
 
     >>> import dalembert as da
@@ -242,7 +240,7 @@ def kinetic_energy(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLik
     return float(t[0]) if single else t
 
 
-def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
+def potential_energy(model: Model, q: Named) -> Any:
     """Potential energy (J); an array for many q.
 
     >>> import dalembert as da
@@ -255,7 +253,7 @@ def potential_energy(model: Model, q: ArrayLike | Mapping[str, float]) -> Any:
     return float(u[0]) if single else u
 
 
-def lagrangian(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]) -> float:
+def lagrangian(model: Model, q: Named, v: Named) -> float:
     """L = T - V.
 
     >>> import dalembert as da
@@ -268,9 +266,7 @@ def lagrangian(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | 
     return float(t[0] - u[0])
 
 
-def lagrangian_first(
-    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
-) -> tuple[Array, Array]:
+def lagrangian_first(model: Model, q: Named, v: Named) -> tuple[Array, Array]:
     """(L_q, L_v), each (nv,), in O(n).
 
     >>> import dalembert as da
@@ -283,9 +279,7 @@ def lagrangian_first(
     return lq, lv
 
 
-def lagrangian_second(
-    model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]
-) -> tuple[Array, Array, Array]:
+def lagrangian_second(model: Model, q: Named, v: Named) -> tuple[Array, Array, Array]:
     """(L_qq, L_qv, L_vv), each (nv, nv); L_qv has rows q and columns v.
 
     >>> import dalembert as da
@@ -300,10 +294,10 @@ def lagrangian_second(
 
 def lagrangian_third(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float],
-    dq: ArrayLike | Mapping[str, float] | None = None,
-    dv: ArrayLike | Mapping[str, float] | None = None,
+    q: Named,
+    v: Named,
+    dq: Named | None = None,
+    dv: Named | None = None,
 ) -> tuple[Array, Array, Array]:
     """Derivative of (L_qq, L_qv, L_vv) along the direction (dq, dv), each (nv, nv).
 
@@ -318,7 +312,7 @@ def lagrangian_third(
     return qq, qv, vv
 
 
-def mass_matrix(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def mass_matrix(model: Model, q: Named) -> Array:
     """Mass matrix (nv, nv), kinematic variables included.
 
     >>> import dalembert as da
@@ -336,7 +330,7 @@ def mass_matrix(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return m
 
 
-def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def potential_gradient(model: Model, q: Named) -> Array:
     """V_q (nv,).
 
     >>> import dalembert as da
@@ -349,7 +343,7 @@ def potential_gradient(model: Model, q: ArrayLike | Mapping[str, float]) -> Arra
     return g
 
 
-def spatial_momentum(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayLike | Mapping[str, float]) -> Array:
+def spatial_momentum(model: Model, q: Named, v: Named) -> Array:
     """Total (angular about the world origin; linear) momentum, world axes: (6,), or (N, 6).
 
     >>> import dalembert as da
@@ -365,7 +359,7 @@ def spatial_momentum(model: Model, q: ArrayLike | Mapping[str, float], v: ArrayL
 # ---- constraints
 
 
-def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def constraints(model: Model, q: Named) -> Array:
     """h(q), the constraints on the configuration: (nh,), or (N, nh).
 
     >>> import dalembert as da
@@ -379,7 +373,7 @@ def constraints(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return h[0] if single else h
 
 
-def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def constraint_jacobian(model: Model, q: Named) -> Array:
     """C(q): (nc, nv), Dh in the nh rows of constraints on the configuration, a(q) in those on velocities.
 
     >>> import dalembert as da
@@ -393,7 +387,7 @@ def constraint_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Arr
     return c
 
 
-def velocity_offset(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def velocity_offset(model: Model, q: Named) -> Array:
     """What constraint rows have besides C(q) v = 0: (nc,), b(q) of the constraints on velocities a(q) v + b(q) = 0, zero for others.
 
     >>> import dalembert as da
@@ -408,7 +402,7 @@ def velocity_offset(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return b
 
 
-def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike | None = None) -> Array:
+def constraint_hessian(model: Model, q: Named, weight: ArrayLike | None = None) -> Array:
     """DC(q): (nc, nv, nv), or its sum weighted with (nc,) numbers: (nv, nv). D2h for constraints on the configuration; for those on velocities
     entry (i, k) is the derivative of a_i by q_k, which is not symmetric.
 
@@ -430,9 +424,7 @@ def constraint_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight:
     return d
 
 
-def constraint_third(
-    model: Model, q: ArrayLike | Mapping[str, float], direction: ArrayLike, weight: ArrayLike
-) -> Array:
+def constraint_third(model: Model, q: Named, direction: ArrayLike, weight: ArrayLike) -> Array:
     """Derivative of the weighted D2h along a direction (nv,): (nv, nv).
 
     >>> import dalembert as da
@@ -454,7 +446,7 @@ def constraint_third(
 # ---- gaps of limits and contacts
 
 
-def gaps(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def gaps(model: Model, q: Named) -> Array:
     """Gaps of the limits and contacts (rad or m, `model.gaps` names them): (number of gaps,), or (N, number of gaps).
 
     >>> import dalembert as da
@@ -467,7 +459,7 @@ def gaps(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return h[0] if single else h
 
 
-def gap_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
+def gap_jacobian(model: Model, q: Named) -> Array:
     """Derivative of the gaps: (number of gaps, nv), or (N, number of gaps, nv).
 
     >>> import dalembert as da
@@ -483,7 +475,7 @@ def gap_jacobian(model: Model, q: ArrayLike | Mapping[str, float]) -> Array:
     return c[0] if single else c
 
 
-def gap_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayLike) -> Array:
+def gap_hessian(model: Model, q: Named, weight: ArrayLike) -> Array:
     """Second derivative of the gaps weighted with numbers (number of gaps,): (nv, nv).
 
     >>> import dalembert as da
@@ -505,9 +497,9 @@ def gap_hessian(model: Model, q: ArrayLike | Mapping[str, float], weight: ArrayL
 
 def force(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float] | None = None,
-    u: ArrayLike | Mapping[str, float] | None = None,
+    q: Named,
+    v: Named | None = None,
+    u: Named | None = None,
 ) -> Array:
     """Generalized force on the dynamic variables, besides potentials: (nd,).
 
@@ -524,9 +516,9 @@ def force(
 
 def force_first(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float] | None = None,
-    u: ArrayLike | Mapping[str, float] | None = None,
+    q: Named,
+    v: Named | None = None,
+    u: Named | None = None,
 ) -> tuple[Array, Array, Array]:
     """(F_q (nd, nv), F_v (nd, nv), F_u (nd, nu)).
 
@@ -543,9 +535,9 @@ def force_first(
 
 def force_second(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float] | None,
-    u: ArrayLike | Mapping[str, float] | None,
+    q: Named,
+    v: Named | None,
+    u: Named | None,
     weight: ArrayLike,
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Second derivatives of weight . F: blocks (qq, qv, vv, qu, vu, uu); weight (nd,).
@@ -730,10 +722,10 @@ def _turn_torques(model: Model, q: Array, v: Array, u: Array, blocks: tuple[Arra
 
 def acceleration(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float] | None = None,
-    u: ArrayLike | Mapping[str, float] | None = None,
-    ddq_kin: ArrayLike | Mapping[str, float] | None = None,
+    q: Named,
+    v: Named | None = None,
+    u: Named | None = None,
+    ddq_kin: Named | None = None,
     *,
     derivatives: bool = False,
 ) -> Acceleration:
@@ -775,10 +767,10 @@ def acceleration(
 
 def acceleration_second(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float] | None = None,
-    u: ArrayLike | Mapping[str, float] | None = None,
-    ddq_kin: ArrayLike | Mapping[str, float] | None = None,
+    q: Named,
+    v: Named | None = None,
+    u: Named | None = None,
+    ddq_kin: Named | None = None,
 ) -> tuple[Array, Array]:
     """Second derivatives of ddq (nd, n, n) and lambda (nc, n, n) by w = (q, v, u, ddq_kin), n = 2 nq + nu + nk.
 

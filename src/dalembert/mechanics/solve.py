@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..arrays import Array, vector
+from ..arrays import Array, Named, vector
 from ..errors import ConvergenceError
 from ..model import Model
 from .evaluate import (
@@ -41,7 +40,7 @@ def shifted(model: Model, q: Array, free: list[int], step: Array) -> Array:
 
 def satisfy_constraints(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
+    q: Named,
     *,
     fixed: Iterable[str] = (),
     keep_kinematic: bool = True,
@@ -97,8 +96,8 @@ def satisfy_constraints(
 
 def consistent_velocity(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
-    v: ArrayLike | Mapping[str, float],
+    q: Named,
+    v: Named,
     *,
     fixed: Iterable[str] = (),
 ) -> Array:
@@ -128,10 +127,10 @@ def consistent_velocity(
 
 def equilibrium(
     model: Model,
-    q: ArrayLike | Mapping[str, float],
+    q: Named,
     *,
     fixed: Iterable[str] = (),
-    u: ArrayLike | Mapping[str, float] | None = None,
+    u: Named | None = None,
     tolerance: float = 1e-10,
     max_iterations: int = 500,
 ) -> Array:

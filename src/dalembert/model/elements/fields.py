@@ -472,9 +472,19 @@ LowerBound = Annotated[float | None, BoundField(upper=False)]
 UpperBound = Annotated[float | None, BoundField(upper=True)]
 Vector = Annotated[tuple[float, float, float], VectorField()]
 Axis = Annotated[tuple[float, float, float], AxisField()]
+Direction = Annotated[tuple[float, float, float] | str, AxisField()]  # an Axis that pages give as a letter: x, y, z
 Axes = Annotated[str | Sequence[Sequence[float]], AxesField()]
 Components = Annotated[tuple[float | str, ...], ComponentsField()]
 Length = Annotated[float | str | Kinematic, LengthField()]
 Coefficients = Annotated[tuple[tuple[str, float], ...], CoefficientsField()]
 Curve = Annotated[Spline, SplineField()]
 Function = Annotated[Callable[..., Any] | Tape, FunctionField()]
+
+
+def vector_of(direction: tuple[float, float, float] | str) -> tuple[float, float, float]:
+    """The three numbers of a `Direction`.
+
+    >>> vector_of("y")
+    (0.0, 1.0, 0.0)
+    """
+    return _LETTERS[direction] if isinstance(direction, str) else direction

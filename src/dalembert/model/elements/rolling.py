@@ -16,7 +16,7 @@ import numpy as np
 from ..drawing import Part, Pin, Round, Surface
 from ..parameter import array
 from .base import WORLD, VelocityElement, element
-from .fields import Axis, ChoiceField, FrameName, Number
+from .fields import ChoiceField, Direction, FrameName, Number, vector_of
 from .pairs import apart
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ class KnifeEdge(VelocityElement):
     """
 
     frame: FrameName
-    direction: Axis = "y"  # type: ignore[assignment]
+    direction: Direction = "y"
     surface: FrameName = WORLD
 
     def check(self, model: Model) -> None:
         apart(self, self.frame, self.surface)
 
     def compile(self, table: Table) -> Iterable[Row]:
-        along = table.in_joint_axes(self.frame, self.direction)
+        along = table.in_joint_axes(self.frame, vector_of(self.direction))
         numbers = table.coefficients([*along, *[0.0] * 7])
         return [table.on_frames("Slip", [self.frame, self.surface, self.frame], [numbers])]
 
     def symbolic(self, s: Symbolic) -> Any:
-        along = s.rotation(self.frame) @ s.ca.DM(list(self.direction))
+        along = s.rotation(self.frame) @ s.ca.DM(list(vector_of(self.direction)))
         return s.ca.dot(along, _slip(s, self.frame, self.surface, s.ca.SX.zeros(3)))
 
     def draw(self, model: Model) -> Iterable[Part]:
@@ -66,7 +66,7 @@ class _Rolling(VelocityElement):
     frame: str
     radius: float
     surface: str
-    normal: tuple[float, float, float]
+    normal: Direction
     support: str
 
     @property
@@ -90,7 +90,7 @@ class _Rolling(VelocityElement):
 
     def _axes(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Two directions in the plane and its normal, in the surface's axes."""
-        normal = _unit(array(self.normal))
+        normal = _unit(array(vector_of(self.normal)))
         first = np.eye(3)[int(np.argmin(np.abs(normal.astype(np.float64))))]
         first = _unit(first - normal * (first @ normal))
         return first, np.cross(normal, first), normal
@@ -123,7 +123,7 @@ class _Rolling(VelocityElement):
         return ca.vertcat(*rows)
 
     def draw(self, model: Model) -> Iterable[Part]:
-        return [Surface(self.surface, self.normal), Round(self.frame, self.radius, self.spin_axis())]
+        return [Surface(self.surface, vector_of(self.normal)), Round(self.frame, self.radius, self.spin_axis())]
 
 
 def _unit(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -154,13 +154,13 @@ class RollingDisk(_Rolling):
 
     frame: FrameName
     radius: Number
-    axis: Axis = "y"  # type: ignore[assignment]
+    axis: Direction = "y"
     surface: FrameName = WORLD
-    normal: Axis = "z"  # type: ignore[assignment]
+    normal: Direction = "z"
     support: Support = "surface"
 
     def spin_axis(self) -> tuple[float, float, float]:
-        return self.axis
+        return vector_of(self.axis)
 
 
 @element
@@ -176,5 +176,5 @@ class RollingSphere(_Rolling):
     frame: FrameName
     radius: Number
     surface: FrameName = WORLD
-    normal: Axis = "z"  # type: ignore[assignment]
+    normal: Direction = "z"
     support: Support = "surface"
