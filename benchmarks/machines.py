@@ -259,4 +259,5 @@ def to_mjcf(
 
 # ---- a disk that rolls on a plane and falls
 DISK_RADIUS, DISK_INERTIA = 0.5, (0.0625, 0.125, 0.0625)  # m, kg m^2 at 1 kg, axis y
+BODY_INERTIA, BODY_RATES = (0.01, 0.012, 0.02), (0.5, 8.0, 0.1)  # of the tumbling body of 1 kg, along its axes
 DISK_LEAN, DISK_RATES = 0.2, (0.1, 6.0, 0.5)  # rad about x; rad/s along its axes

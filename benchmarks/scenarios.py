@@ -752,6 +752,52 @@ def rolling(bench: Bench) -> None:
             )
 
 
+# ---- 12
+
+
+def tumbling(bench: Bench) -> None:
+    """A free body without forces, 2 s: time to a given error of its attitude."""
+    name, time = "12 Tumbling body", 0.2 if bench.quick else 2.0
+
+    def own(dt: float, order: int) -> Entry:
+        return Entry("dalembert", f"dalembert order {order}", "tumbling", {"dt": dt, "time": time, "order": order})
+
+    (exact,) = bench.measure([own(0.0005, 6)], rounds=1, warm=False, budget=10.0)
+    exact = np.asarray(exact.result["end"])
+    entries = [(dt, own(dt, 2)) for dt in (0.04, 0.02, 0.01, 0.005, 0.002, 0.001)]
+    entries += [(dt, own(dt, 4)) for dt in (0.1, 0.04, 0.02, 0.01, 0.005, 0.002)]
+    entries += [(dt, own(dt, 6)) for dt in (0.1, 0.05, 0.04, 0.02, 0.01)]
+    steps = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
+    peers = [("mujoco", m) for m in ("Euler", "implicit", "RK4")] + [("pinocchio", m) for m in ("euler", "rk4")]
+    for tool, method in [*peers, ("drake", "discrete")]:
+        for dt in steps:
+            args = {"dt": dt, "time": time, "method": method}
+            entries.append((dt, Entry(tool, f"{tool} {method}", "tumbling", args)))
+    for method in ("runge_kutta3", "runge_kutta5"):
+        for accuracy in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10):
+            args = {"dt": 0.0, "time": time, "method": method, "accuracy": accuracy}
+            entries.append((accuracy, Entry("drake", f"drake {method}", "tumbling", args)))
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for dt, e in entries:
+        beside = [] if e.tool == "dalembert" else [own(0.01, 4)]
+        if e not in bench.measure([e, *beside], rounds=5, budget=3.0):
+            continue
+        apart = exact.T @ np.asarray(e.result["end"])
+        skew = np.array([apart[2, 1] - apart[1, 2], apart[0, 2] - apart[2, 0], apart[1, 0] - apart[0, 1]])
+        error = float(np.arctan2(np.linalg.norm(skew), np.trace(apart) - 1))
+        if not np.isfinite(error):
+            continue
+        curves.setdefault(e.label, []).append((error, e.median))
+        bench.row(name, f"{time:g} s", e, dt=dt, error=error)
+    for error in (1e-2, 1e-4, 1e-6):
+        best = min(_time_to(points, error)[0] for label, points in curves.items() if label.startswith("dalembert"))
+        for label, points in curves.items():
+            took, reached = _time_to(points, error)
+            if reached and not label.startswith("dalembert"):
+                claim = f"tumbling body at {error:g} rad: time of {label} over dalembert's"
+                bench.claim(claim, _ratio(took, best), 1)
+
+
 SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "pendulum": pendulum,
     "scissor": scissor,
@@ -764,4 +810,5 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "batches": batches,
     "housekeeping": housekeeping,
     "rolling": rolling,
+    "tumbling": tumbling,
 }

@@ -344,3 +344,16 @@ def rolling_disk(dt: float, time: float, order: int) -> Case:
         return {"end": motion.q[-1, :3], "velocity": v[:3], "rates": rates}
 
     return Case(lambda: vi.simulate(start, steps, every=steps, accuracy="ignore"), read)
+
+
+def tumbling(dt: float, time: float, order: int) -> Case:
+    """A free body without forces: its rotation matrix at the end."""
+    body = da.floating("b", name="body", mass=1.0, inertia=machines.BODY_INERTIA)
+    vi = da.MidpointVI(da.Model([body]), dt, order=order)
+    rates = dict(zip(("b.wx", "b.wy", "b.wz"), machines.BODY_RATES, strict=True))
+    start, steps = vi.state(v=rates), round(time / dt)
+
+    def read(motion: Any) -> dict[str, Any]:
+        return {"end": da.rotation.matrix(motion.q[-1, 3:7])}
+
+    return Case(lambda: vi.simulate(start, steps, every=steps, accuracy="ignore"), read)

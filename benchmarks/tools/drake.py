@@ -6,8 +6,11 @@ from importlib.metadata import version as _installed
 from typing import Any
 
 import numpy as np
+from pydrake.math import RigidTransform
+from pydrake.multibody.math import SpatialVelocity
 from pydrake.multibody.parsing import Parser
 from pydrake.multibody.plant import DiscreteContactApproximation, MultibodyPlant
+from pydrake.multibody.tree import SpatialInertia, UnitInertia
 from pydrake.systems.analysis import ResetIntegratorFromFlags, Simulator
 from pydrake.systems.framework import OutputPortSelection
 from pydrake.systems.primitives import FirstOrderTaylorApproximation
@@ -88,3 +91,28 @@ def linearize(machine: str, size: int, dt: float) -> Case:
 def build(machine: str, size: int) -> Case:
     m = getattr(machines, machine)(size)
     return Case(lambda: _plant(m, 0.01)[0].CreateDefaultContext())
+
+
+def tumbling(dt: float, time: float, method: str, accuracy: float = 1e-6) -> Case:
+    """A free body without forces: its rotation matrix at the end. Methods as in `rollout`."""
+    plant = MultibodyPlant(time_step=dt if method == "discrete" else 0.0)
+    if method == "discrete":
+        plant.SetUseSampledOutputPorts(False)
+    body = plant.AddRigidBody("body", SpatialInertia(1.0, np.zeros(3), UnitInertia(*machines.BODY_INERTIA)))
+    plant.mutable_gravity_field().set_gravity_vector([0, 0, 0])
+    plant.Finalize()
+    simulator = Simulator(plant)
+    if method != "discrete":
+        ResetIntegratorFromFlags(simulator, method, 0.1).set_target_accuracy(accuracy)
+    context = simulator.get_mutable_context()
+    start = SpatialVelocity(np.array(machines.BODY_RATES), np.zeros(3))  # world axes, which the body's are at the start
+
+    def run() -> Any:
+        context.SetTime(0.0)
+        plant.SetFreeBodyPose(context, body, RigidTransform())
+        plant.SetFreeBodySpatialVelocity(body, start, context)
+        simulator.Initialize()
+        simulator.AdvanceTo(time)
+        return plant.GetFreeBodyPose(context, body).rotation().matrix()
+
+    return Case(run, lambda end: {"end": end})

@@ -95,3 +95,26 @@ def build(machine: str, size: int) -> Case:
     m = getattr(machines, machine)(size)
     text = machines.to_mjcf(m, 0.01, "Euler")
     return Case(lambda: mujoco.MjModel.from_xml_string(text))
+
+
+def tumbling(dt: float, time: float, method: str) -> Case:
+    """A free body without forces: its rotation matrix at the end."""
+    inertia = " ".join(map(str, machines.BODY_INERTIA))
+    text = f"""<mujoco><option timestep="{dt!r}" integrator="{method}" gravity="0 0 0"><flag contact="disable"/></option><worldbody>
+    <body><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="{inertia}"/></body></worldbody></mujoco>"""
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    steps = round(time / dt)
+
+    def run() -> Any:
+        mujoco.mj_resetData(model, data)
+        data.qvel[3:] = machines.BODY_RATES
+        mujoco.mj_step(model, data, nstep=steps)
+        return data.qpos[3:].copy()
+
+    def read(quaternion: Any) -> dict[str, Any]:
+        out = np.empty(9)
+        mujoco.mju_quat2Mat(out, quaternion)
+        return {"end": out.reshape(3, 3)}
+
+    return Case(run, read)

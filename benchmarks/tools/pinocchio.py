@@ -119,3 +119,16 @@ def build(machine: str, size: int) -> Case:
 
     text = machines.to_urdf(getattr(machines, machine)(size))
     return Case(lambda: pinocchio.buildModelFromXML(text).createData())
+
+
+def tumbling(dt: float, time: float, method: str) -> Case:
+    """A free body without forces: its rotation matrix at the end. Methods euler and rk4 (on SE(3))."""
+    numbers = [repr(x) for x in (*machines.BODY_INERTIA, *machines.BODY_RATES)]
+    arguments = ["tumbling", method, repr(dt), str(round(time / dt)), *numbers]
+
+    def read(out: Any) -> dict[str, Any]:
+        w, x, y, z = out["quaternion"]
+        skew = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        return {"end": np.eye(3) + 2 * w * skew + 2 * skew @ skew}
+
+    return Case(lambda: _ask(*arguments), read)

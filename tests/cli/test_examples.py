@@ -177,6 +177,23 @@ def test_falling_cat(tmp_path, capsys):
     assert numbers(text, rf"angular momentum about the centre of mass: at most{NUMBER}")[0] < 1e-14
 
 
+def test_falling_quadruped(tmp_path, capsys):
+    text = run("falling_quadruped", tmp_path, capsys)
+    if "no robot" in text:
+        pytest.skip("example-robot-data is not installed")
+    assert numbers(text, rf"turn it by{NUMBER} degrees")[0] == pytest.approx(180.0, abs=0.01)
+    assert numbers(text, rf"angular momentum about the centre of mass: at most{NUMBER}")[0] < 1e-13
+
+
+def test_quadrotor_load(tmp_path, capsys):
+    """A loop with a load on a cable, planned from a curve that is no motion, and flown under gusts."""
+    text = run("quadrotor_load", tmp_path, capsys)
+    assert "plan: converged" in text
+    assert numbers(text, rf"turned by{NUMBER} degrees")[0] == pytest.approx(-360.0, abs=3.0)
+    assert numbers(text, rf"cable: between{NUMBER}")[0] > 1.0  # it stays taut
+    assert numbers(text, rf"at the end{NUMBER} m")[0] < 0.1
+
+
 @pytest.mark.slow
 def test_quadrotor(tmp_path, capsys):
     """Three flips under regulator and filter; 1000 random attitudes, none fails."""
