@@ -255,9 +255,9 @@ DAL_INLINE bool along_fixed_direction(const ModelData& M, const Element& e) {
   return e.kind == ElementKind::Direction && M.sites[e.site_c].pose == 0 && e.balls == 0;
 }
 
-// The part of constraint_hessian() of constraints along fixed directions, all at once. With u_j = w_j x p + v_j, what
-// joint j does to a point p that it carries, D2h_ij = n . (w_i x u_j) for i above j or j itself. Summed over the points
-// that j carries, with F = sum n, K = sum n p^T: w_i . (K^T w_j - tr K w_j + v_j x F).
+// The part of constraint_hessian() of constraints along fixed directions, all at once (docs/kernels.md 8.6). With u_j =
+// w_j x p + v_j, what joint j does to a point p that it carries, D2h_ij = n . (w_i x u_j) for i above j or j itself.
+// Summed over the points that j carries, with F = sum n, K = sum n p^T: w_i . (K^T w_j - tr K w_j + v_j x F).
 //
 // reads P, weight; scratch: con.moments
 template <class T>

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..arrays import Array, Named, finite, floats, matrix, vector, whole
+from ..arrays import Array, Named, all_finite, finite, floats, matrix, vector, whole
 from ..errors import ConvergenceError, SingularityError, Stop
 from ..mechanics import (
     constraint_jacobian,
@@ -967,7 +967,9 @@ class MidpointVI(OneStepMap):
             rho = q[self.model.nqd :]
             if kinematic is not None:
                 rho = self.model.prescribed.point(kinematic, "kinematic")
-            inputs, h = self._no_u if u is None else vector(u, self.model.inputs, "u"), self._length(dt)
+            inputs, h = self._no_u if u is None else u, self._length(dt)
+            if not _as_is(inputs, self._u_shape) or not all_finite(inputs):
+                inputs = vector(inputs, self.model.inputs, "u")
             if self.model.nk == self.model.nkv:
                 guess = q if kinematic is None else np.concatenate([q[: self.model.nqd], rho])
                 *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, self._no_lam)
