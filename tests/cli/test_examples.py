@@ -203,3 +203,21 @@ def test_quadrotor(tmp_path, capsys):
     assert degrees < 5.0
     assert metres < 0.25
     assert "1000 motions end, none fails" in text
+
+
+def test_arm_crane_drone(tmp_path, capsys):
+    """All six searches converge; limits cost something and are met (the search says "infeasible" if not)."""
+    pytest.importorskip("casadi")
+    text = run("arm_crane_drone", tmp_path, capsys)
+    assert text.count("converged") == 6
+    for name in ("arm", "crane", "drone"):
+        free, limited = numbers(text, rf"{name} +without.*cost{NUMBER},.*\n.*cost{NUMBER},")
+        assert limited > free
+    assert numbers(text, rf"swing{NUMBER}")[0] > 20
+
+
+def test_cart_pole_mpc(tmp_path, capsys):
+    text = run("cart_pole_mpc", tmp_path, capsys)
+    assert numbers(text, rf"at most{NUMBER} degrees from upright")[0] < 10
+    assert numbers(text, rf"largest force{NUMBER} N")[0] <= 8.0
+    assert " 0 calls without a plan" in text
