@@ -6,56 +6,41 @@ push. The same files run as a program of this machine and, if Debian's gcc-arm-n
 """
 
 import argparse
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from _embedded import SERIAL, Firmware, build
 
 import dalembert as da
 
 DT = 0.02
 TURN, METRE = 4096, 10_000  # counts
-BOARD = Path(__file__).parent / "data" / "cortex_m"
 
-# the firmware: counts come in and forces go out over a line of text, the serial line of the board or standard input and output
-FIRMWARE = """
-#include "cart_pole.h"
-#include <stdio.h>
-#include <stdlib.h>
-#ifdef BOARD
-void serial_put(char c);
-int serial_get(void);
-#else
-static void serial_put(char c) {
-  putchar(c);
-  if (c == '\\n') fflush(stdout);
-}
-static int serial_get(void) { return getchar(); }
-#endif
+# the firmware: counts of both encoders come in, a status and the push in micronewtons go out
+FIRMWARE = (
+    '#include "cart_pole.h"\n'
+    + SERIAL
+    + """
 static cart_pole m;
 int main(void) {
   const cart_pole_real variance[4] = {1e-4f, 1e-1f, 1e-2f, 1e-2f}, q[2] = {0, 3.14159265f}, p[2] = {0, 0};
   cart_pole_real w[CART_POLE_NW], z[CART_POLE_NZ];
   cart_pole_filter_start(&m, q, p, variance);
   for (;;) {
-    char line[64], *at = line;
-    int status = cart_pole_control(&m, w), c;
-    snprintf(line, sizeof line, "%d %ld\\n", status, (long)(w[0] * 1000000.0f)); /* micronewtons */
-    while (*at) serial_put(*at++);
-    for (at = line; (c = serial_get()) != '\\n' && at < line + 62; ++at) {
-      if (c < 0) return 0;
-      *at = (char)c;
-    }
-    *at = 0;
-    z[0] = (cart_pole_real)strtol(line, &at, 10) / 10000.0f;
-    z[1] = (cart_pole_real)strtol(at, &at, 10) * (6.2831853f / 4096.0f);
+    long in[2], out[2];
+    out[0] = cart_pole_control(&m, w);
+    out[1] = (long)(w[0] * 1000000.0f);
+    say(out, 2);
+    if (!hear(in, 2)) return 0;
+    z[0] = (cart_pole_real)in[0] / 10000.0f;
+    z[1] = (cart_pole_real)in[1] * (6.2831853f / 4096.0f);
     if (cart_pole_predict(&m, w, CART_POLE_DT) != CART_POLE_OK) return 1;
     if (cart_pole_update(&m, z) != CART_POLE_OK) return 2;
   }
 }
 """
+)
 
 
 def design(folder: Path) -> None:
@@ -70,25 +55,6 @@ def design(folder: Path) -> None:
     (folder / "firmware.c").write_text(FIRMWARE)
 
 
-def build_here(folder: Path, cc: str) -> list[str]:
-    """The command that runs the firmware as a program of this machine."""
-    files = [str(folder / name) for name in ("firmware.c", "cart_pole.c", "cart_pole_control.c")]
-    subprocess.run([cc, "-std=c99", "-O2", *files, "-lm", "-o", str(folder / "firmware")], check=True)
-    return [str(folder / "firmware")]
-
-
-def build_board(folder: Path, gcc: str, qemu: str) -> list[str]:
-    """The command that runs the firmware on an emulated Cortex-M4F."""
-    files = [str(folder / name) for name in ("firmware.c", "cart_pole.c", "cart_pole_control.c")]
-    cpu = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-DBOARD"]
-    small = ["-Os", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
-    link = ["--specs=rdimon.specs", "-nostartfiles", "-T", str(BOARD / "board.ld"), str(BOARD / "board.c")]
-    target = str(folder / "firmware.elf")
-    subprocess.run([gcc, *cpu, *small, *files, *link, "-lm", "-o", target], check=True)
-    quiet = ["-display", "none", "-monitor", "none", "-semihosting"]
-    return [qemu, "-M", "mps2-an386", *quiet, "-serial", "stdio", "-kernel", target]
-
-
 def loop(command: list[str], seconds: float, theta: float) -> np.ndarray:
     """Rows (t, x, theta, push) of the plant under the program."""
     model = da.models.cart_pole()
@@ -96,20 +62,15 @@ def loop(command: list[str], seconds: float, theta: float) -> np.ndarray:
     vi = da.MidpointVI(rough, DT / 10)
     state = vi.state(q={"theta": np.pi + theta})
     rows = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
+    with Firmware(command) as firmware:
         for k in range(round(seconds / DT)):
-            status, push = map(int, program.stdout.readline().split())
+            status, push = firmware.hear()
             assert status == 0
             rows.append((k * DT, *state.q, push / 1e6))
             for _ in range(10):
                 state = vi.step(state, [push / 1e6])
             x, angle = state.q
-            program.stdin.write(f"{round(x * METRE)} {round(angle * TURN / (2 * np.pi))}\n")
-            program.stdin.flush()
-        program.stdin.close()
-        program.kill()
+            firmware.say(round(x * METRE), round(angle * TURN / (2 * np.pi)))
     return np.array(rows)
 
 
@@ -122,15 +83,14 @@ def main(argv: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         design(folder)
-        cc, gcc, qemu = (shutil.which(name) for name in ("cc", "arm-none-eabi-gcc", "qemu-system-arm"))
-        if cc is None:
-            print("there is no C compiler (cc): nothing to run")
-            return
-        runs["C on this machine"] = loop(build_here(folder, cc), args.time, 0.25)
-        if gcc and qemu:
-            runs["C on a Cortex-M4F (QEMU)"] = loop(build_board(folder, gcc, qemu), args.time, 0.25)
-        else:
-            print("gcc-arm-none-eabi and qemu-system-arm are not there: the emulated processor is left out")
+        for label, cpu in (("C on this machine", None), ("C on a Cortex-M4F (QEMU)", "Cortex-M4F")):
+            command = build(folder, "cart_pole", cpu)
+            if command is None:
+                print(f"{label}: there is no compiler or emulator for it, left out")
+            else:
+                runs[label] = loop(command, args.time, 0.25)
+    if not runs:
+        return
     for name, rows in runs.items():
         off = np.abs(rows[-50:, 2] - np.pi).max()
         print(f"{name}: largest push {np.abs(rows[:, 3]).max():.2f} N, pole within {off:.4f} rad in the last second")

@@ -154,6 +154,17 @@ def test_embedded_cart_pole(tmp_path, capsys):
         assert numbers(text, rf"Cortex-M4F.*pole within{NUMBER} rad")[0] < 0.02
 
 
+def test_embedded_string_robot(tmp_path, capsys):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler (cc)")
+    text = run("embedded_string_robot", tmp_path, capsys)
+    assert numbers(text, rf"drag of the mass:{NUMBER}")[0] == pytest.approx(0.05, abs=0.003)
+    assert numbers(text, rf"this machine, double: .*last 2 s{NUMBER} mm")[0] < 5.0
+    for cpu in ("M4F, float", "M7, double"):
+        if f"{cpu}: at most" in text:
+            assert numbers(text, rf"{cpu}: at most{NUMBER} mm")[0] < 0.1
+
+
 def test_dzhanibekov(tmp_path, capsys):
     text = run("dzhanibekov", tmp_path, capsys)
     assert numbers(text, rf"order 2: attitude off by{NUMBER}")[0] < 3e-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -90,6 +91,48 @@ def test_checker_finds_nothing(tmp_path):
     command = ["cppcheck", "--quiet", "--std=c99", "--error-exitcode=3", "--enable=warning,portability,performance"]
     done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
+
+
+def test_misra_findings_are_those_that_the_page_lists(tmp_path):
+    if shutil.which("cppcheck") is None:
+        pytest.skip("cppcheck is not installed")
+    vi, options = designs.cart_pole()
+    files = [str(f) for f in export_c(vi, tmp_path, **options).files if f.suffix == ".c" and f.name != "main.c"]
+    rolls = da.MidpointVI(da.models.bicycle(), 0.01)
+    files += [str(f) for f in export_c(rolls, tmp_path / "rolls").files if f.name == "bicycle.c"]
+    command = ["cppcheck", "--quiet", "--std=c99", "--enable=style", "--addon=misra", *files]
+    found = subprocess.run(command, capture_output=True, text=True).stderr
+    if "misra-c2012" not in found:
+        pytest.skip(f"cppcheck has no addon for MISRA here: {found[:200]}")
+    page = (Path(__file__).parents[2] / "docs/howto/embedded.md").read_text()
+    listed = set(re.findall(r"^\| (\d+\.\d+(?:, \d+\.\d+)*) \|", page, re.MULTILINE))
+    known = {rule for row in listed for rule in row.split(", ")}
+    assert set(re.findall(r"misra-c2012-(\d+\.\d+)", found)) <= known
+
+
+@pytest.mark.parametrize(
+    ("gcc", "qemu", "real"),
+    [
+        ("arm-linux-gnueabihf-gcc", "qemu-arm", "float"),
+        ("arm-linux-gnueabihf-gcc", "qemu-arm", "double"),
+        ("aarch64-linux-gnu-gcc", "qemu-aarch64", "double"),
+    ],
+)
+def test_other_processors_repeat_the_vectors(gcc, qemu, real, tmp_path):
+    """The same files on ARM of 32 and 64 bits, by user-mode emulation."""
+    for tool, package in ((gcc, f"gcc-{gcc.removesuffix('-gcc')}"), (qemu, "qemu-user")):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed (Debian: {package})")
+    vi, options = designs.closed_chain()
+    export_c(vi, tmp_path, real=real, **options)
+    sources = sorted(map(str, tmp_path.glob("*.c")))
+    done = subprocess.run(
+        [gcc, *STRICT, "-O1", "-static", *sources, "-lm", "-o", str(tmp_path / "test")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[:3000]
+    run = subprocess.run([qemu, str(tmp_path / "test")], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert ": ok" in run.stdout
 
 
 def test_cmake_builds_and_tests_it(tmp_path):
