@@ -3,7 +3,7 @@
 python -m benchmarks.parameters gauss_newton   # one iteration of identification against finite differences with mujoco.rollout
 python -m benchmarks.parameters adjoint        # the gradient by 100 parameters against the rollout
 python -m benchmarks.parameters cart_poles     # vector environments against gymnasium's own
-python -m benchmarks.parameters mjx            # gradient of a rollout against MJX on the CPU
+python -m benchmarks.parameters mjx            # gradient of a rollout against a rollout of MJX on the CPU
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ def cart_poles(sizes: tuple[int, ...] = (1, 4, 16, 64, 256, 1024)) -> dict[str, 
     return out
 
 
-def mjx(links: int = 2, steps: int = 100, dt: float = 0.002) -> dict[str, float]:
-    """The gradient of a rollout by its start, with JAX in double precision, against that of MJX on the CPU; compilation apart."""
+def mjx(links: int = 8, steps: int = 1000, dt: float = 0.002, gradient: bool = False) -> dict[str, float]:
+    """The gradient of a rollout by its start, with JAX in double precision, against MJX on the CPU, compilation apart: its rollout alone, or with its
+    `gradient`, which takes long to compile (eight links: more than 25 minutes)."""
     import jax
     import jax.numpy as jnp
     import mujoco
@@ -158,11 +159,10 @@ def mjx(links: int = 2, steps: int = 100, dt: float = 0.002) -> dict[str, float]
         end, _ = jax.lax.scan(lambda d, _: (mjx.step(there, d), None), data.replace(qpos=q), None, length=steps)
         return (end.qpos**2).sum()
 
-    theirs, at = jax.jit(jax.grad(loss)), jnp.array(q)
-    first = [
-        best(f, repeats=1)[0] for f in (lambda: ours(x).block_until_ready(), lambda: theirs(at).block_until_ready())
-    ]
-    a, b = best(lambda: ours(x).block_until_ready(), lambda: theirs(at).block_until_ready())
+    theirs, at = jax.jit(jax.grad(loss) if gradient else loss), jnp.array(q)
+    calls = (lambda: ours(x).block_until_ready(), lambda: theirs(at).block_until_ready())
+    first = best(*calls, repeats=1)
+    a, b = best(*calls)
     return {"ms": a * 1e3, "mjx ms": b * 1e3, "ratio": b / a, "first call s": first[0], "mjx first call s": first[1]}
 
 
