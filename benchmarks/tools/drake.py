@@ -110,7 +110,7 @@ def tumbling(dt: float, time: float, method: str, accuracy: float = 1e-6) -> Cas
     def run() -> Any:
         context.SetTime(0.0)
         plant.SetFreeBodyPose(context, body, RigidTransform())
-        plant.SetFreeBodySpatialVelocity(body, start, context)
+        plant.SetFreeBodySpatialVelocity(context, body, start)
         simulator.Initialize()
         simulator.AdvanceTo(time)
         return plant.GetFreeBodyPose(context, body).rotation().matrix()

@@ -283,6 +283,56 @@ def test_a_slider_crank_with_stops():
     assert motion.constraint_violation().max() < 1e-10
 
 
+# ---- beside constraints on velocities
+
+
+def skate_against(*more: da.Element) -> da.Model:
+    blade = da.tx("x", da.ty("y", da.rz("turn", name="skate", mass=1.0, inertia=(0, 0, 1.0))))
+    return da.Model([blade], [da.KnifeEdge("skate"), *more])
+
+
+def test_a_skate_bounces_along_its_blade():
+    model = skate_against(da.Limit("x", high=1.0, restitution=0.5))
+    vi = da.MidpointVI(model, dt=0.03)
+    (impact,) = vi.simulate(vi.state(q=[0, 0, 0], v=[1.0, 0, 0]), time=2.0).impacts
+    assert (impact.time, impact.after, impact.energy) == pytest.approx((1.0, 0.5, 0.375), abs=1e-12)
+    # a blade that turns: what the blade does not allow takes part in the blow, so that the whole speed is turned round
+    elastic = skate_against(da.Limit("x", high=1.0, restitution=1.0))
+    start = [0, 0, 0.5], da.consistent_velocity(elastic, [0, 0, 0.5], [np.cos(0.5), np.sin(0.5), 0.3])
+    ends = []
+    for dt in (0.04, 0.02, 0.01):
+        vi = da.MidpointVI(elastic, dt)
+        motion = vi.simulate(vi.state(q=start[0], v=start[1]), time=8.0)
+        assert len(motion.impacts) == 2
+        np.testing.assert_allclose(motion.energy(), motion.energy()[0], atol=1e-13)
+        ends.append(motion.q[-1])
+    assert np.abs(ends[0] - ends[1]).max() / np.abs(ends[1] - ends[2]).max() == pytest.approx(4.0, abs=0.1)
+
+
+def test_a_skate_that_is_pressed_against_a_stop_rests_there():
+    model = skate_against(da.Limit("x", high=1.0), da.Gravity((2.0, 0.5, 0)))
+    vi = da.MidpointVI(model, 0.01)
+    motion = vi.simulate(vi.state(q=[0, 0, 0.5]), time=4.0)
+    np.testing.assert_allclose(
+        motion.q[-1], [1.0, np.tan(0.5), 0.5], atol=1e-12
+    )  # where the blade's line meets the stop
+    assert len(motion.impacts) == 1
+    assert np.abs(motion.v[-1]).max() < 1e-12
+    assert motion.lam.shape == (400, 1)
+
+
+def test_a_rolling_disk_goes_on_rolling_after_a_wall():
+    disk = da.floating("b", name="disk", mass=1.0, inertia=(0.0625, 0.125, 0.0625))
+    wall = da.Contact("disk", "wall", (-1, 0, 0), 0.5, restitution=0.8)
+    model = da.Model([disk, da.tx(2.0, name="wall")], [da.Gravity(), da.RollingDisk("disk", 0.5), wall])
+    vi = da.MidpointVI(model, 0.01)
+    q = model.configuration.point({"b.z": 0.5})
+    motion = vi.simulate(vi.state(q=q, v=da.consistent_velocity(model, q, [1.0, 0, 0, 0, 2.0, 0])), time=3.0)
+    (impact,) = motion.impacts
+    assert (impact.time, impact.energy) == pytest.approx((1.5, 1.5 / 2 * (1 - 0.64)), abs=1e-12)  # 1.5 m: it rolls
+    np.testing.assert_allclose(motion.v[-1], [-0.8, 0, 0, 0, -1.6, 0], atol=1e-12)
+
+
 # ---- derivatives
 
 
@@ -534,7 +584,7 @@ BAD = [
     (lambda: da.gaps(on_ball(da.Contact("ball")).model, [1.0]), "shape|needed"),
     (lambda: da.gap_hessian(on_ball(da.Contact("ball")).model, [0, 0, 0], [1.0, 2.0]), "weight"),
     (lambda: on_ball(da.Limit("x", 0.0), *(da.LinearRelation({"x": 1.0, "z": c}) for c in (1.0, 2.0, 3.0))), "constraint rows"),
-    (lambda: simulate(skate(), {"x": 0.5}), "velocities"),
+    (lambda: skate().simulate(skate().state(q={"x": 0.5}, v={"x": -1.0}), time=1.0).linearize(), "velocities"),
     (lambda: da.MidpointVI(da.Model([da.tx("x", mass=1.0)], [da.Limit("x", 0.0)]), 0.1).simulate(3.0, 10), "State"),
 ]  # fmt: skip
 

@@ -113,7 +113,6 @@ class Run:
         self.pieces: list[Piece] = []
         if self.contacts is not None:
             self.size, self.most = FIRST, MOST
-            vi.model.require_holonomic("a motion with limits and contacts", "model.without_contacts()")
             check_gaps(vi.model, start.q, "the start")
 
     # ---- the loop
@@ -192,7 +191,7 @@ class Run:
             marked |= passed(g[:-1], g[1:], w.either) | dips
         quiet = 0
         for j in [*np.flatnonzero(marked).tolist(), done]:
-            self._accept(slice(quiet, j), q, p, lam[:, : self.model.nc], its, checks)
+            self._accept(slice(quiet, j), q, p, self._own(lam), its, checks)
             if j == done:
                 break
             if not self._within(
@@ -263,11 +262,11 @@ class Run:
             q, p, lam = (self.q, self.p, self.first_lam) if not tau else self._solve(tau, end)[:3] if tau < h else end
             answer: State | str | None = None
             if hit.watch is not None:
-                answer = self._occurred(hit.watch, self._state(self.now + tau, q, p, lam[: self.model.nc]))
+                answer = self._occurred(hit.watch, self._state(self.now + tau, q, p, self._own(lam)))
                 if answer is None:
                     continue
             if tau:
-                self.q, self.p, self.first_lam = q, p, lam[: self.model.nc]
+                self.q, self.p, self.first_lam = q, p, self._own(lam)
                 self.lam[k] += self.first_lam
                 self.iterations[k] += its
                 self._check(checks)
@@ -285,7 +284,7 @@ class Run:
                     self.pieces.append(Piece(k, 0, 0.0, self.held))
                 self._close(k)
             return False
-        self.q, self.p, self.first_lam = end[0], end[1], end[2][: self.model.nc]
+        self.q, self.p, self.first_lam = end[0], end[1], self._own(end[2])
         self.lam[k] += self.first_lam
         if self.split:
             self.pieces.append(Piece(k, 0, h, self.held))
@@ -443,6 +442,15 @@ class Run:
         """The integrator with the constraints of now."""
         return self.vi if self.contacts is None else self.contacts.holding(self.held)
 
+    @property
+    def _pressed(self) -> slice:
+        """Rows of the contacts that are held: behind the constraints on the configuration, before those on velocities."""
+        return slice(self.model.nh, self.model.nh + len(self.held))
+
+    def _own(self, lam: Array) -> Array:
+        """Multipliers (..., nc) of the model's own constraints."""
+        return np.delete(lam, self._pressed, axis=-1) if lam.shape[-1] > self.model.nc else lam
+
     def _rates(self, q: Array) -> Array:
         """Velocities (n, nkv) of the prescribed variables at the instants q (n, nq) of steps from the one that has been reached."""
         m, n = self.model, len(q) - 1
@@ -461,7 +469,7 @@ class Run:
         """Forces of the contacts that are held, positive when they push."""
         m = self.current.model
         v = core(m).velocity(q[None], p[None], rate[None])[0][0]
-        lam = core(m).acceleration(q, v, u, np.zeros(m.nkv))[1][self.model.nc :]
+        lam = core(m).acceleration(q, v, u, np.zeros(m.nkv))[1][self._pressed]
         return np.asarray(lam / np.array([self.model.gaps[i].scale for i in self.held]))
 
     def _touched(self, q: Array, p: Array, rates: Array) -> Any:

@@ -38,6 +38,8 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
         raise ValueError("it is not known which steps made this motion, so they cannot be linearized")
     if scheme.dt is not None and not np.allclose(motion.dt, scheme.dt, rtol=1e-6, atol=0.0):
         raise ValueError("only each n-th state of this motion was kept, so its steps cannot be linearized")
+    if motion.pieces:
+        motion.model.require_holonomic("the derivative of a motion through impacts", "model.without_contacts()")
     vi = MidpointVI(motion.model, motion.dt, order=scheme.order, alpha=scheme.alpha, forcing=scheme.forcing)
     m, n = motion.model, motion.steps
     A, B = np.zeros((n, vi.ndx, vi.ndx)), np.zeros((n, vi.ndx, vi.nu))
