@@ -83,3 +83,4 @@ def test_a_filtered_record_is_a_trajectory():
     assert run.trajectory.t == pytest.approx(truth.t)
     late = kalman.run(kalman.start(truth[0], 1e-3), truth.u, [None] * 51, dt=np.full(50, 0.01))
     assert late.trajectory.t[-1] == pytest.approx(0.5)
+    assert kalman.run(kalman.start(truth[0], 1e-3), None, truth.q[:, :1]).mean.shape == (51, 4)

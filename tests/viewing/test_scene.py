@@ -9,7 +9,7 @@ import pytest
 from view_samples import cart_pole, closed_chain, everything, pendulum
 
 import dalembert as da
-from dalembert import Model, rx, ry, rz, se3, tx, ty, tz
+from dalembert import Gravity, Model, PointOnPlane, RollingDisk, floating, rx, ry, rz, se3, tx, ty, tz
 from dalembert.errors import ModelError
 from dalembert.viewing.build import build_scene
 from dalembert.viewing.geometry import quaternions
@@ -267,3 +267,12 @@ def test_thinning_keeps_ends_and_peaks() -> None:
 
 def test_room_and_function_have_names_of_their_own() -> None:
     assert da.viewing.view is da.view
+
+
+def test_wheels_stand_on_the_ground() -> None:
+    coin = floating("coin", name="coin", mass=0.1, inertia=(2.5e-5, 5e-5, 2.5e-5))
+    scene = build_scene(Model([coin], [RollingDisk("coin", radius=0.03, axis="y")]), [[0, 0, 0.03, 1, 0, 0, 0]])
+    assert "plane" not in [shape.role for shape in scene.shapes]
+    assert scene.ground == 0.0
+    slope = Model([tx("x", tz("z", name="bead", mass=1.0))], [Gravity(), PointOnPlane("world", (1, 0, 1), "bead")])
+    assert [shape.role for shape in build_scene(slope).shapes].count("plane") == 1

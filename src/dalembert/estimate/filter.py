@@ -233,13 +233,14 @@ class GaussianFilter:
         return Estimate(needed(estimate, Estimate).mean, estimate.covariance, np.full(self.measurement.size, np.nan))
 
     def run(
-        self, start: Estimate, U: ArrayLike, Z: Iterable[ArrayLike | None], *, dt: ArrayLike | None = None
+        self, start: Estimate, U: ArrayLike | None, Z: Iterable[ArrayLike | None], *, dt: ArrayLike | None = None
     ) -> Filtered:
-        """Filter a record: U (N, nu) inputs, Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0); `dt` (N,): lengths of the
-        steps (s), if they are not the system's."""
-        inputs = finite(U, "U", (None, self.system.nu))
-        N, nz, n = len(inputs), self.measurement.size, self.map.ndx
+        """Filter a record: U (N, nu) inputs (None: zeros), Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0);
+        `dt` (N,): lengths of the steps (s), if they are not the system's."""
         rows: list[Any] = [None if z is None else floats(z, "Z") for z in Z]
+        nothing_pushed = np.zeros((max(len(rows) - 1, 0), self.system.nu))
+        inputs = nothing_pushed if U is None else finite(U, "U", (None, self.system.nu))
+        N, nz, n = len(inputs), self.measurement.size, self.map.ndx
         if len(rows) == N:
             rows = [None, *rows]
         if len(rows) != N + 1:

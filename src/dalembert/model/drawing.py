@@ -45,10 +45,11 @@ class Pin:
 
 @dataclass(frozen=True)
 class Surface:
-    """A plane through a frame's origin; `normal` in its axes."""
+    """A plane through a frame's origin; `normal` in its axes. `floor`: something stands on it, so that it may be the ground of a picture."""
 
     frame: str
     normal: Triple
+    floor: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..mechanics import poses as poses_of
 from ..model import Frame, Model, Visual
-from ..model.drawing import Down, Part, Round
+from ..model.drawing import Down, Part, Round, Surface
 from ..model.frames import TURN
 from .geometry import IDENTITY, Array, align_z, pose_of, triple
 from .meshes import load_mesh
@@ -61,12 +61,20 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
         shapes_, links_ = _joint(model, tree, run, table, extent, girth)
         shapes += shapes_
         links += links_
-    drawn = [x for part in parts for x in pictured(part, model, poses, extent, girth)]
-    shapes += [x for x in drawn if isinstance(x, Shape)]
-    links += [x for x in drawn if isinstance(x, Link)]
-    solid = [s for s in shapes if s.role in ("mass", "visual")]
+    pieces = [(part, pictured(part, model, poses, extent, girth)) for part in parts]
+    solid = [
+        s
+        for s in (*shapes, *(x for _, found in pieces for x in found if isinstance(x, Shape)))
+        if s.role in ("mass", "visual")
+    ]
     corners = [np.einsum("nij,kj->nki", poses[:, s.frame], _corners(s))[..., :3] for s in solid]
     camera, ground = _camera(model, _up(parts), poses, np.concatenate([points, *corners], axis=1), extent)
+    floors = [part for part in parts if _is_floor(part, camera, ground, extent)]
+    if floors:  # wheels stand on the ground itself, not on a plate above it
+        ground = 0.0
+    drawn = [x for part, found in pieces if part not in floors for x in found]
+    shapes += [x for x in drawn if isinstance(x, Shape)]
+    links += [x for x in drawn if isinstance(x, Link)]
     shapes = list(dict.fromkeys(shapes))  # two rows of one joint are one marker
     arrows = [x for x in drawn if isinstance(x, Arrow)]
     named = tuple(e.index for e in model.frame_entries if e.name is not None)
@@ -190,6 +198,14 @@ def _up(parts: Sequence[Part]) -> Array | None:
     down = sum((np.array(part.acceleration) for part in parts if isinstance(part, Down)), np.zeros(3))
     size = float(np.linalg.norm(down))
     return -down / size if size > 0 else None
+
+
+def _is_floor(part: Part, camera: Camera, ground: float, extent: float) -> bool:
+    """A level plane of the world, through its origin, on which things roll."""
+    if not isinstance(part, Surface) or not part.floor or part.frame != "world" or ground < -0.3 * extent:
+        return False
+    normal = np.array(part.normal) / np.linalg.norm(part.normal)
+    return bool(np.abs(normal - camera.up).max() < 1e-9)
 
 
 def _camera(model: Model, up: Array | None, poses: Array, points: Array, extent: float) -> tuple[Camera, float]:

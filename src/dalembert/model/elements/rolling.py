@@ -123,7 +123,10 @@ class _Rolling(VelocityElement):
         return ca.vertcat(*rows)
 
     def draw(self, model: Model) -> Iterable[Part]:
-        return [Surface(self.surface, vector_of(self.normal)), Round(self.frame, self.radius, self.spin_axis())]
+        return [
+            Surface(self.surface, vector_of(self.normal), floor=True),
+            Round(self.frame, self.radius, self.spin_axis()),
+        ]
 
 
 def _unit(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
