@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import needed
+from ..arrays import needed, number
 from ..errors import ConvergenceError, ModelError
 from ..model.model import Model
 from .collocation import hamiltonian_midpoint, velocity_midpoint
@@ -174,11 +174,11 @@ class _Problem:
         if not isinstance(steps, (int, np.integer)) or steps < 1:
             raise ValueError(f"steps must be a positive number of steps, not {steps!r}")
         if free_time is not None:
-            low, high = (float(x) for x in free_time)
+            low, high = (number(x, "free_time") for x in free_time)
             if not 0 < low <= high < np.inf:
                 raise ValueError(f"free_time must be (low, high) with 0 < low <= high, not {free_time!r}")
-            time = float(np.clip(0.5 * (low + high) if time is None else time, low, high))
-        if time is None or not 0 < float(time) < np.inf:
+            time = float(np.clip(0.5 * (low + high) if time is None else number(time, "time"), low, high))
+        if time is None or not number(time, "time") > 0:
             raise ValueError(f"time must be a positive number of seconds, not {time!r}")
         if method not in ("dmoc", "hamiltonian", "velocity"):
             raise ValueError(f"method must be 'dmoc', 'hamiltonian' or 'velocity', not {method!r}")

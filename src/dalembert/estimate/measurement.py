@@ -195,6 +195,8 @@ def measure(system: OneStep, *names: str, C: ArrayLike | None = None, angles: tu
     complete(system)  # says what it lacks
     if (C is None) == (not names):
         raise ValueError("give either names of states or a matrix C")
+    if strange := [name for name in names if not isinstance(name, str)]:
+        raise TypeError(f"names of states are text, not {strange[0]!r:.80}")
     speeds = _velocity_names(system, names)
     if speeds:
         from .sensors import measure_velocity

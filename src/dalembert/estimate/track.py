@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
+from ..arrays import Array, finite, floats
 from ..text import Brief
 from .filter import Estimate, GaussianFilter
 
@@ -53,9 +53,10 @@ class Track(Brief):
     @classmethod
     def begin(cls, kalman: GaussianFilter, start: Estimate, *, t: float = 0.0, horizon: float = np.inf) -> Track:
         """A track of the filter `kalman` from the estimate `start` at time t (s); `horizon` (s): how late measurements may come."""
-        if not horizon >= 0:
+        seconds = floats(horizon, "horizon")  # may be infinite
+        if seconds.ndim or not seconds >= 0:
             raise ValueError(f"horizon must be a time that is not negative, not {horizon}")
-        return cls(kalman, (Moment(float(finite(t, "t", ())), start, start),), float(horizon))
+        return cls(kalman, (Moment(float(finite(t, "t", ())), start, start),), seconds.item())
 
     @property
     def t(self) -> float:
@@ -81,7 +82,7 @@ class Track(Brief):
 
     def update(self, z: ArrayLike, t: float | None = None) -> Track:
         """After a measurement z (nz,) of time t (s; default: now); NaN entries are missing."""
-        values = np.asarray(z, dtype=float)
+        values = floats(z, "z")
         if t is None:
             return self._seen(len(self.moments) - 1, values)
         when, times = float(finite(t, "t", ())), np.array([m.t for m in self.moments])

@@ -46,13 +46,10 @@ class ParameterMap(OneStepMap):
                 f"{vi.model.name}: parameters of a model with constraints cannot be states of a filter; use da.identify"
             )
         self.vi, self.parameters = vi, names_of(vi.model, parameters)
+        self.nx, self.x_names = vi.nx + len(self.parameters), (*vi.x_names, *self.parameters)
+        self.nu, self.u_names, self.dt = vi.nu, vi.u_names, vi.dt
         parameter_links(vi.model, self.parameters)  # says what has no derivatives
         self._at = lru_cache(maxsize=8)(self._make)
-
-    @property
-    def nx(self) -> int:
-        """Coordinates of a state: those of the integrator and the parameters."""
-        return self.vi.nx + len(self.parameters)
 
     @property
     def ndx(self) -> int:
@@ -60,29 +57,9 @@ class ParameterMap(OneStepMap):
         return self.vi.ndx + len(self.parameters)
 
     @property
-    def nu(self) -> int:
-        """Inputs of the integrator."""
-        return self.vi.nu
-
-    @property
-    def x_names(self) -> tuple[str, ...]:
-        """Names of the coordinates."""
-        return (*self.vi.x_names, *self.parameters)
-
-    @property
     def dx_names(self) -> tuple[str, ...]:
         """Names of the tangent components."""
         return (*self.vi.dx_names, *self.parameters)
-
-    @property
-    def u_names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return self.vi.u_names
-
-    @property
-    def dt(self) -> float | Array:
-        """Length of the steps (s)."""
-        return self.vi.dt
 
     def neutral(self) -> Array:
         """The neutral state with the parameters of the model."""

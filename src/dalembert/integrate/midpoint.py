@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..arrays import Array, Named, all_finite, finite, floats, matrix, vector, whole
+from ..arrays import Array, Named, finite, floats, matrix, vector, whole
 from ..errors import ConvergenceError, SingularityError, Stop
 from ..mechanics import (
     constraint_jacobian,
@@ -671,8 +671,8 @@ class MidpointVI(OneStepMap):
             if not many < 2**53:
                 raise ValueError(f"time = {time} is {many:.3g} steps of {self.dt:g}: too many")
             steps = round(many)
-        if (count := whole(steps, "steps")) < 0:
-            raise ValueError(f"steps must be a non-negative whole number, not {steps}")
+        if not 0 <= (count := whole(steps, "steps")) < 2**53:
+            raise ValueError(f"steps must be a whole number, not negative and below 2^53, not {steps}")
         return count
 
     def _with_policy(
@@ -967,9 +967,7 @@ class MidpointVI(OneStepMap):
             rho = q[self.model.nqd :]
             if kinematic is not None:
                 rho = self.model.prescribed.point(kinematic, "kinematic")
-            inputs, h = self._no_u if u is None else u, self._length(dt)
-            if not _as_is(inputs, self._u_shape) or not all_finite(inputs):
-                inputs = vector(inputs, self.model.inputs, "u")
+            inputs, h = self._no_u if u is None else vector(u, self.model.inputs, "u"), self._length(dt)
             if self.model.nk == self.model.nkv:
                 guess = q if kinematic is None else np.concatenate([q[: self.model.nqd], rho])
                 *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, self._no_lam)

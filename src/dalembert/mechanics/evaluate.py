@@ -74,10 +74,11 @@ def _v(model: Model, v: Named | None) -> Array:
 
 def _many(model: Model, q: Named) -> tuple[Array, bool]:
     """(N, nq) and whether a single point was given."""
+    checked(model)
     x = None if isinstance(q, Mapping) else floats(q, "q")
     if x is None or x.ndim == 1:
         return _q(model, q if x is None else x)[None], True
-    return model.configuration.unit(matrix(x, (-1, checked(model).nq), "q"), "q"), False
+    return model.configuration.unit(matrix(x, (-1, model.nq), "q"), "q"), False
 
 
 def _both(model: Model, q: Named, v: Named) -> tuple[Array, Array, bool]:

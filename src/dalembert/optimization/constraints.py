@@ -210,6 +210,8 @@ def rows_of(system: System, bounds: Bounds | None, limits: Sequence[MotionLimit]
     for limit in limits:
         if not isinstance(limit, MotionLimit):
             raise TypeError(f"limits must be da.MotionLimit values, not {type(limit).__name__}")
+    if not isinstance(bounds, Mapping | None):
+        raise TypeError(f"bounds are {{name: (low, high)}}, not {type(bounds).__name__}")
     x_names, u_names, N = list(system.x_names), list(system.u_names), system.steps
     picked: dict[bool, list[tuple[str, int, float, float]]] = {True: [], False: []}
     for name, pair in (bounds or {}).items():

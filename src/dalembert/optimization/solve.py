@@ -92,7 +92,7 @@ def optimize(
     >>> result.status
     'converged'
     """
-    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)) or not float(tolerance) > 0:
+    if not number(tolerance, "tolerance") > 0:
         raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 0:
         raise ValueError(f"max_iterations must be a whole number, not negative, not {max_iterations!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...arrays import Named, floats, matrix, needed, number
+from ...arrays import Named, finite, floats, matrix, needed, number
 from ...errors import ConvergenceError
 from ...text import Brief
 from .general import ConstrainedSystem
@@ -299,7 +299,7 @@ def configuration(system: System, u: Named | None = None) -> np.ndarray:
     >>> configuration(hinge, [np.pi / 2])[:3].round(12).tolist()
     [0.0, 0.5, 0.0]
     """
-    return flat(kernels(system).place(system.vector(u)))
+    return finite(flat(kernels(system).place(system.vector(u))), "configuration")
 
 
 def assemble(system: System, u: Named | None = None, *, fixed: Sequence[str] | None = None) -> np.ndarray:
@@ -365,5 +365,5 @@ def condition_numbers(system: System, h: float, u: Named | None = None) -> tuple
     for chart in (k.directors, k.redundant):
         rest = np.zeros(chart.rows), np.zeros(chart.rank)
         matrix_ = k.slope(chart, k.mechanics.nc)(q, q, start, tau, h, h, np.zeros(0), *rest)
-        found.append(float(np.linalg.cond(dense(matrix_))))
+        found.append(float(np.linalg.cond(finite(dense(matrix_), "the Newton matrix"))))
     return found[0], found[1]

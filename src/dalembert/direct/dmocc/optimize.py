@@ -366,8 +366,8 @@ def _start(system: System, start: Any) -> np.ndarray:
     """Initial coordinates on the closures: those that a dict leaves out are found, others are checked."""
     from ...errors import ConvergenceError
 
-    u0 = system.vector(start, "start")
     k = kernels(system)
+    u0 = system.vector(start, "start")
     if not k.mechanics.nc:
         return u0
     if isinstance(start, Mapping):

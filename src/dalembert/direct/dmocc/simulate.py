@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Named, matrix, whole
+from ...arrays import Named, finite, matrix, whole
 from ...errors import ConvergenceError, SingularityError
 from .kernels import System, dense, flat, kernels, over
 from .motion import Motion, coordinates, momenta, velocities
@@ -47,7 +47,7 @@ def simulate(
         raise ValueError(f"dt must be positive and steps not negative, got {dt} and {steps}")
     k = kernels(system)
     u0 = system.vector(u, "u")
-    q0 = flat(k.place(u0))
+    q0 = finite(flat(k.place(u0)), "the configuration at the start")
     gap = np.abs(flat(k.closures(q0, u0)[0]))
     if gap.size and gap.max() > 1e-8:
         raise ValueError(f"the start violates a closure by {gap.max():.3g}; close the loops with assemble()")
