@@ -724,7 +724,11 @@ def rolling(bench: Bench) -> None:
     (exact,) = bench.measure([own(0.0005, 6)], rounds=1, warm=False, budget=10.0)
     begun = {key: exact.result[key] for key in ("velocity", "rates")}
     curves: dict[str, list[tuple[float, float]]] = {}
-    ladders = {2: (0.04, 0.02, 0.01, 0.005, 0.002, 0.001), 4: (0.04, 0.02, 0.01, 0.005, 0.002), 6: (0.04, 0.02, 0.01)}
+    ladders = {
+        2: (0.04, 0.02, 0.01, 0.005, 0.002, 0.001),
+        4: (0.08, 0.05, 0.04, 0.025, 0.02, 0.01, 0.005, 0.002),
+        6: (0.05, 0.04, 0.025, 0.02, 0.01),
+    }
     entries = [(dt, own(dt, order)) for order, ladder in ladders.items() for dt in ladder]
     for rho in (0.9, 1.0):
         for dt in (0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002):
