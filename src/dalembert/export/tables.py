@@ -273,6 +273,7 @@ def _element_tables(
     out = argument = 1
     for family, found in rows.items():
         lines = []
+        before: tuple[Any, ...] | None = None
         for e, row in found:
             kind, n = row["kind"], row["n"]
             word = KNOWN[family][kind]
@@ -295,7 +296,10 @@ def _element_tables(
             out = max(out, nrow + 2 * nrow * n + nrow * count if forced else 0, 1 + 2 * n + n * n)
             argument = max(argument, 2 * n + count if "Tape" in kind else 0, n + n * n if kind == "LinearDamper" else 0)
             fields = (row["site_a"], row["site_b"], row["site_c"], row["length_var"], start, row["spline"])
-            rest = (row["tape"][0], row["tape"][1], nrow, where, count, first, at, axes)
+            same = (kind, row["site_a"], row["site_b"], table.local_v[row["vars"] : row["vars"] + n])
+            again = int(kind in ("Direction", "Height") and same == before)
+            before = same
+            rest = (row["tape"][0], row["tape"][1], nrow, where, count, first, at, axes, again)
             values = ", ".join(map(str, (n, row["vars"], len(ancestors), *fields, *rest)))
             joints = [j - 1 for j in table.local_joint[row["vars"] : row["vars"] + n]]
             above = [set(table.tree.path(j)) for j in joints]
@@ -322,7 +326,8 @@ def _element_tables(
             f"enum {{ {names} }};\n",
             "typedef struct {\n"
             "  signed char kind;\n"
-            "  short n, local, pair, site_a, site_b, site_c, length, number, spline, tape, tape_first, rows, row, inputs, input, columns, axes;\n"
+            "  short n, local, pair, site_a, site_b, site_c, length, number, spline, tape, tape_first, rows, row, inputs, input;\n"
+            "  short columns, axes, again;\n"
             "} element;\n",
             *lists,
             write.integers("local_v", table.local_v),

@@ -673,6 +673,7 @@ static void site_position(int site, const pose *poses, real *out) {
 static void site_first(mech *m, const element *e, const pose *poses) {
   real a[DP], b[DP] = {0};
   int i, k;
+  if (e->again) return; /* as for the element before */
   site_position(e->site_a, poses, a);
   if (e->site_b >= 0) site_position(e->site_b, poses, b);
   for (k = 0; k < DP; ++k) m->gap[k] = a[k] - b[k];
@@ -2377,18 +2378,18 @@ static int linearize_step(mech *m, real dt) {
   /* dt P = E22 dq_k+1/dw + E21 (columns of q_k) + dt D_uF+ (11.2) */
   for (i = 0; i < ND; ++i) {
     real *row = m->a + (NV + i) * NX;
-    for (j = 0; j < NV + ND; ++j) {
-      real t = j < NV ? m->e21[i * NV + j] : 0;
-      for (k = 0; k < ND; ++k) t += m->e22[i * NV + k] * m->a[k * NX + j];
-      row[j] = t / dt;
-    }
+    for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] / dt;
 //@ if nw
-    for (j = 0; j < NW; ++j) {
-      real t = @momentum_by_rho@;
-      for (k = 0; k < ND; ++k) t += m->e22[i * NV + k] * m->b[k * NW + j];
-      m->b[(NV + i) * NW + j] = t / dt@momentum_by_u@;
-    }
+    for (j = 0; j < NW; ++j) m->b[(NV + i) * NW + j] = (@momentum_by_rho@) / dt@momentum_by_u@;
 //@ end
+    for (k = 0; k < ND; ++k) {
+      const real by_y = m->e22[i * NV + k] / dt;
+      if (by_y == 0) continue; /* no coupling */
+      for (j = 0; j < NV + ND; ++j) row[j] += by_y * m->a[k * NX + j];
+//@ if nw
+      for (j = 0; j < NW; ++j) m->b[(NV + i) * NW + j] += by_y * m->b[k * NW + j];
+//@ end
+    }
   }
 //@ if nk
   /* rho_k+1 and its rate (rho_k+1 - rho_k)/dt are inputs */
