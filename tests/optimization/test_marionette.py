@@ -10,6 +10,7 @@ from dalembert import models
 from dalembert.optimization import Discrete, IndefiniteModel, TrackingCost, optimize
 
 from . import problems
+from .test_example_derivatives import example
 
 
 def problem(steps):
@@ -73,6 +74,21 @@ def test_walk():
         assert row.cost == pytest.approx(value, rel=1e-6)
         assert row.slope == pytest.approx(slope, rel=1e-3)
         assert row.trials == (0 if shortened is None else shortened + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("weights", "cost"), [((100, 10, 1, 0.1), 1860.4039), ((1000, 1, 1, 0.1), 4008.2146), ((100, 0.1, 0.1, 0.01), 400.82146)]
+)  # fmt: skip
+def test_recorded_motion_at_all_weights(weights, cost):
+    """9.8 s of a recorded walk, from hanging still: soft and firm weights of joints, string speeds, the rest, inputs."""
+    module = example("marionette_mocap")
+    joints, speeds, rest, inputs = weights
+    system, tracking, start, _ = module.problem(module.RECORDING, 9.8, (joints, joints, speeds, rest, inputs))
+    result = optimize(system, tracking, start)
+    assert result.converged, result.reason
+    assert result.iterations <= 60
+    assert result.cost <= cost * (1 + 1e-6)
 
 
 @pytest.mark.bench
