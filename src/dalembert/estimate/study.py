@@ -119,7 +119,10 @@ def monte_carlo(
         truth = kalman.settle_all(truth)
         spread = along(kalman.onto(truth[0]), spread)
     start = kalman.settle_all(system.retract(truth[0], draws @ root(spread).T))
-    Z = np.stack([sensor.expected(truth[k], inputs[max(k - 1, 0)] if N else None) for k in range(N + 1)])
+    if sensor.matrix is not None:
+        Z = truth @ sensor.matrix.T
+    else:
+        Z = np.stack([sensor.expected(truth[k], inputs[max(k - 1, 0)] if N else None) for k in range(N + 1)])
     Z = _noisy(generator, np.broadcast_to(Z, (trials, *Z.shape)), root(level))
     if hits > 0:
         hit = generator.random((trials, N + 1, 1)) < hits
