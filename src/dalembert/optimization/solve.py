@@ -92,8 +92,12 @@ def optimize(
     >>> result.status
     'converged'
     """
-    if not number(tolerance, "tolerance") > 0:
-        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
+    try:
+        positive = number(tolerance, "tolerance") > 0
+    except ValueError:
+        positive = False
+    if not positive:
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r:.80}")
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 0:
         raise ValueError(f"max_iterations must be a whole number, not negative, not {max_iterations!r}")
     if whole(restarts, "restarts") < 0:
