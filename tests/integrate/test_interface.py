@@ -335,3 +335,14 @@ def test_energy_is_linear_in_the_number_of_states() -> None:
         return min(times)
 
     assert seconds(40_001) < 12 * max(seconds(8_001), 1e-4)  # five times as many
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize("events", [None, da.Event("link-0", below=-9.0)])
+def test_a_start_that_is_not_finite_is_refused(steps: int, events: da.Event | None) -> None:
+    vi = da.MidpointVI(da.models.n_link(2), 0.01)
+    bad = da.State(0.0, np.array([0.1, np.nan]), np.zeros(2), np.zeros(0), np.zeros(0), vi.model)
+    with pytest.raises(ValueError, match=r"state\.q is not finite at 'link-1'"):
+        vi.simulate(bad, steps, events=events)
+    with pytest.raises(ValueError, match=r"state\.q is not finite at 'link-1'"):
+        vi.linearize(bad)

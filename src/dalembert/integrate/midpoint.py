@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..arrays import Array, Named, finite, floats, matrix, vector, whole
+from ..arrays import Array, Named, all_finite, finite, floats, matrix, vector, whole
 from ..errors import ConvergenceError, SingularityError, Stop
 from ..mechanics import (
     constraint_jacobian,
@@ -401,10 +401,11 @@ class MidpointVI(OneStepMap):
         return qs[-1], ps[-1], lams[-1], int(its[-1]), status, error, checks[0]
 
     def _taken(self, state: State) -> tuple[Array, Array]:
-        """q and p of a state as the core takes them; whether they are finite is left to the core, whose steps then fail."""
+        """As `_checked`, in a third of the time for what the core can take as it is."""
         if type(state) is State and self.model.configuration.flat and type(state.t) is float and math.isfinite(state.t):
             q, p = state.q, state.p
-            if _as_is(q, self._q_shape) and _as_is(p, self._p_shape) and q.flags.c_contiguous and p.flags.c_contiguous:
+            plain = _as_is(q, self._q_shape) and _as_is(p, self._p_shape)
+            if plain and q.flags.c_contiguous and p.flags.c_contiguous and all_finite(q) and all_finite(p):
                 return q, p
         return self._checked(state)
 
@@ -499,8 +500,6 @@ class MidpointVI(OneStepMap):
         else:
             found = run()
         qs, ps, lam, its, done, status, error, stop, checks = found
-        if status and not done:
-            self._checked(start)  # a number that is not finite
         rows = done // every
         if LOG.isEnabledFor(logging.DEBUG):
             seconds, per_step = clock.perf_counter() - begun, its[:rows].mean() if rows else 0.0
@@ -973,7 +972,6 @@ class MidpointVI(OneStepMap):
                 *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, self._no_lam)
                 if not status:
                     return A, B
-            self._checked(x)  # a number that is not finite
             y = np.concatenate([q, p, np.zeros(self.model.nkv)])
             w = np.concatenate([inputs, rho])
             step = MidpointSteps(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))
