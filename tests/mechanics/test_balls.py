@@ -131,9 +131,3 @@ def test_a_ball_without_inertia_about_an_axis_is_named(offset):
             da.MidpointVI(m, 0.01)
     else:
         da.MidpointVI(m, 0.01)
-
-
-def test_prescribed_balls_as_inputs_are_refused_with_a_way_out():
-    m = mechanism(1, prescribed=True, constraint=False)
-    with pytest.raises(ModelError, match=r"spherical_euler\(Kinematic\('k'\)\)"):
-        da.System(da.MidpointVI(m, 0.01), steps=3)

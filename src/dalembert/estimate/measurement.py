@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, floats, matching, weight
-from ..integrate import OneStep, OneStepMap, Trajectory, complete
+from ..integrate import OneStep, OneStepMap, Trajectory, complete, inputs_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Measurement:
         (21, 1)
         """
         if isinstance(motion, Trajectory):
-            X, U = motion.x, np.hstack([motion.u, motion.rho])
+            X, U = motion.x, inputs_of(motion)
         else:
             X, U = (floats(given, what) for given, what in zip(motion, ("X", "U"), strict=True))
         felt = [None] if not len(U) else [U[0], *U]

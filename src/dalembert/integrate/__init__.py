@@ -10,6 +10,7 @@ from .midpoint import MidpointVI
 from .motions import CoreMotions, Motions
 from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
+from .prescribed import inputs_of
 from .quality import Quality
 from .reachable import velocity_slope
 from .scheme import Scheme
@@ -38,6 +39,7 @@ __all__ = [
     "complete",
     "constraint_rows",
     "ensemble",
+    "inputs_of",
     "rollouts",
     "simulate_continuous",
     "uniform_gravity",

@@ -45,10 +45,12 @@ from .hybrid import Feed, Run, thinned
 from .impacts import LAWS, check_gaps
 from .midpoint_steps import MidpointSteps
 from .onestep import OneStepMap, Tangent
+from .prescribed import coordinates_after, input_names, inputs_between
 from .quality import check_accuracy, say
 from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
 from .trajectory import State, Trajectory, fixed, joined, made
+from .turns import steps_of
 
 LOG = logging.getLogger("dalembert.integrate")
 PIECE = 1 << 20  # steps that are simulated at once where not every state is kept
@@ -545,7 +547,7 @@ class MidpointVI(OneStepMap):
         if callable(u) and _takes_state(u):
 
             def policy(now: float, state: State) -> tuple[Array, Array | None]:
-                row, rho = _forces_and_kinematic(u(now, state), model)
+                row, rho = _forces_and_kinematic(u(now, state), model, state.q, dt[np.searchsorted(t, now)])
                 next_rho = None if rho is None else model.prescribed.point(rho, "kinematic of the policy")
                 return vector(row, model.inputs, "u of the policy"), next_rho
 
@@ -713,7 +715,7 @@ class MidpointVI(OneStepMap):
                     if not status:
                         state = made(times[k + 1], q[k + 1], p[k + 1], lam[k], self._at_rest, model)
                         continue
-                row, next_kin = _forces_and_kinematic(out, model)
+                row, next_kin = _forces_and_kinematic(out, model, q[k], lengths[k])
                 u[k] = vector(row, model.inputs, "u of the policy")
                 way = None
                 if next_kin is not None:
@@ -802,8 +804,8 @@ class MidpointVI(OneStepMap):
 
     @property
     def nu(self) -> int:  # type: ignore[override]
-        """Inputs: those of the model, and its kinematic coordinates."""
-        return self.model.nu + self.model.nk
+        """Inputs: those of the model, and those of its kinematic variables."""
+        return self.model.nu + self.model.nkv
 
     @property
     def x_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -821,8 +823,8 @@ class MidpointVI(OneStepMap):
 
     @property
     def u_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the inputs, then of the kinematic variables."""
-        return (*self.model.inputs, *self.model.kinematic)
+        """Names of the inputs, then of the kinematic variables; of a prescribed ball k its angular velocities k.wx, k.wy, k.wz."""
+        return (*self.model.inputs, *input_names(self.model.prescribed))
 
     def difference(self, x0: Array, x1: Array) -> Array:
         """The tangent vector at x0 that leads to x1."""
@@ -915,18 +917,27 @@ class MidpointVI(OneStepMap):
         other.dt = dt
         return other
 
+    def of_order_two(self, dt: Array) -> MidpointVI:
+        """The midpoint steps that this integrator is composed of, of the lengths dt (N,)."""
+        other = self.with_dt(dt)
+        other.order, other.parts = 2, composition(2)
+        other._make_options()
+        return other
+
     def within(self, x: Array, u: Array, share: float) -> Array:
         """The input (nu,) of the first `share` of a step: prescribed variables follow straight lines."""
         m = self.model
         if not m.nk:
             return u
-        end = np.concatenate([x[: m.nqd], u[m.nu :]])
-        middle = m.integrate(x[: m.nq], share * m.difference(x[: m.nq], end))
-        return np.concatenate([u[: m.nu], middle[m.nqd :]])
+        part = u.copy()
+        q, v = m.prescribed.numbers  # a ball keeps its angular velocity
+        before = x[m.nqd : m.nq][q]
+        part[m.nu + v] = before + share * (u[m.nu + v] - before)
+        return part
 
     def over(self, t: Array) -> MidpointSteps:
         """Steps between the times t (N+1,), in the core."""
-        return MidpointSteps(self, t)
+        return steps_of(self, t)
 
     def _at(self, k: int, x: ArrayLike, u: ArrayLike) -> tuple[MidpointSteps, Array, Array]:
         """Step k alone, and its arguments checked."""
@@ -934,7 +945,7 @@ class MidpointVI(OneStepMap):
             h, t = self.dt, k * self.dt
         else:
             h, t = float(self.dt[k]), float(self.dt[:k].sum())
-        alone = MidpointSteps(self.with_dt(np.array([h])), np.array([t, t + h]))
+        alone = steps_of(self.with_dt(np.array([h])), np.array([t, t + h]))
         return alone, matrix(x, (self.nx,), "x"), matrix(u, (self.nu,), "u")
 
     def f(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> Array:
@@ -956,7 +967,8 @@ class MidpointVI(OneStepMap):
         kinematic: Named | None = None,
         dt: float | None = None,
     ) -> tuple[Array, Array]:
-        """Exact A (ndx, ndx), B (ndx, nu) of the step x' = f(x, u) with x = (q, p, v_rho), u = (inputs, next kinematic values).
+        """Exact A (ndx, ndx), B (ndx, nu) of the step x' = f(x, u) with x = (q, p, v_rho), u = (inputs, next kinematic values; of a prescribed ball
+        its angular velocity during the step, along body axes).
 
         `x` is a State (then `u` are the inputs alone, and `kinematic` the next kinematic values, by default unchanged), or a state vector (nx,)
         with the whole u (nu,) at step k. `dt`: another length of the step.
@@ -967,14 +979,14 @@ class MidpointVI(OneStepMap):
             if kinematic is not None:
                 rho = self.model.prescribed.point(kinematic, "kinematic")
             inputs, h = self._no_u if u is None else vector(u, self.model.inputs, "u"), self._length(dt)
-            if self.model.nk == self.model.nkv:
+            if self.model.prescribed.flat:
                 guess = q if kinematic is None else np.concatenate([q[: self.model.nqd], rho])
                 *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, self._no_lam)
                 if not status:
                     return A, B
             y = np.concatenate([q, p, np.zeros(self.model.nkv)])
-            w = np.concatenate([inputs, rho])
-            step = MidpointSteps(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))
+            w = np.concatenate([inputs, inputs_between(self.model.prescribed, q[self.model.nqd :], rho, h)])
+            step = steps_of(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))
         else:
             if kinematic is not None:
                 raise ValueError("kinematic values belong to a State; the u of a state vector ends with them")
@@ -1063,13 +1075,16 @@ def _takes_state(f: Callable[..., Any]) -> bool:
     return len(parameters) >= 2
 
 
-def _forces_and_kinematic(out: Any, model: Model) -> tuple[Any, Any]:
-    """What a policy returns: forces, a pair (forces, next kinematic values), or both in one vector."""
+def _forces_and_kinematic(out: Any, model: Model, q: Array, dt: float) -> tuple[Any, Any]:
+    """What a policy returns at q (nq,): forces, a pair (forces, next kinematic values), or both in one vector, also as a System has it."""
     if isinstance(out, tuple):
         forces, kinematic = out
         return forces, kinematic
     if model.nk and not isinstance(out, Mapping) and np.shape(out) == (model.nu + model.nk,):
         return out[: model.nu], out[model.nu :]
+    if not model.prescribed.flat and not isinstance(out, Mapping) and np.shape(out) == (model.nu + model.nkv,):
+        w = finite(out, "u of the policy")
+        return w[: model.nu], coordinates_after(model.prescribed, q[model.nqd :], w[model.nu :], dt)
     return out, None
 
 

@@ -1,5 +1,5 @@
 """Steps of a MidpointVI in state vectors x = (q, p, v_rho), with inputs u = (forces, next kinematic values): whole motions and their
-derivatives in the core.
+derivatives in the core. Where prescribed joints are balls, `turns.py` puts their inputs into this form.
 
 Kinematic velocities are finite differences, v_rho' = (rho' - rho)/dt (Embedded control synthesis, eq. 8); the core computes everything else.
 """
@@ -18,6 +18,7 @@ from ..errors import ConvergenceError, ModelError
 from .impacts import say_crossed
 from .motions import CoreMotions
 from .onestep import Course, Steps
+from .prescribed import inputs_of
 from .trajectory import State, Trajectory, states
 
 if TYPE_CHECKING:
@@ -38,13 +39,6 @@ class MidpointSteps(Steps):
         self._nq, self._nd, self._nqd, self._nu = m.nq, m.nd, m.nqd, m.nu  # asked for in every step
         self._no_lam = np.zeros(m.nc)
         self._prescribed = m.prescribed
-        if vi.model.nk != vi.model.nkv:
-            name = vi.model.prescribed.places[0].name
-            raise ModelError(
-                f"ball '{name}': a prescribed ball can be simulated, but not be an input: inputs are vectors, a rotation is none (its three "
-                f"angles can be: spherical_euler(Kinematic('{name}')); or let it be dynamic, under inputs that turn it)",
-                culprit=name,
-            )
 
     def state(self, x: Array, k: int) -> State:
         """The integrator's state of a state vector at step k."""
@@ -55,6 +49,10 @@ class MidpointSteps(Steps):
 
     def solve(self, x: Array, u: Array, k: int, guess: Array | None = None) -> tuple[Array, Array, Array]:
         """(q', p', lambda) of step k."""
+        return self._solve(x, u, k, guess)
+
+    def _solve(self, x: Array, u: Array, k: int, guess: Array | None = None) -> tuple[Array, Array, Array]:
+        """The same, with the inputs of the core: u ends with the next prescribed coordinates. All methods here call it."""
         vi, nq, nu = self.one_step, self._nq, self._nu
         y = (x if guess is None else guess)[:nq].copy()
         y[self._nqd :] = u[nu:]
@@ -93,7 +91,7 @@ class MidpointSteps(Steps):
         )
         X = np.hstack([q, p, rate])
         if status:
-            self._fail(status, error, done, X[done], self.trajectory(X[: done + 1], U[:done]))
+            self._fail(status, error, done, X[done], self._trajectory(X[: done + 1], U[:done]))
         return X
 
     def project(self, X: Array, U: Array, K: Array, x0: Array) -> tuple[Array, Array]:
@@ -101,7 +99,7 @@ class MidpointSteps(Steps):
         vi = self.one_step
         new, u, done, status, error = vi._core.project(vi.options, np.ascontiguousarray(x0), X, U, K, self.dt)
         if status:
-            self._fail(status, error, done, new[done], self.trajectory(new[: done + 1], u[:done]))
+            self._fail(status, error, done, new[done], self._trajectory(new[: done + 1], u[:done]))
         return new, u
 
     def shoot(self, X: Array, U: Array, derive: bool) -> tuple[Array, Array | None, Array | None]:
@@ -213,7 +211,7 @@ class MidpointSteps(Steps):
         )
         if status:
             if solve:
-                self.solve(x, u, k)
+                self._solve(x, u, k)
             self._refuse(status, k, x, u)
         return q, p, lam, A, B
 
@@ -229,7 +227,7 @@ class MidpointSteps(Steps):
         """(A'z, B'z) of step k without A and B."""
         vi, m = self.one_step, self.one_step.model
         nq, nd, nu, ndx = m.nq, m.nd, m.nu, self.one_step.ndx
-        q, _, lam = self.solve(x, u, k)
+        q, _, lam = self._solve(x, u, k)
         g, ok = vi._core.adjoint(
             vi.options, self.dt[k], x[:nq], x[nq : nq + nd], u[:nu], q, lam, z[:nd], z[m.nv : m.nv + nd], np.zeros(m.nc)
         )
@@ -245,8 +243,9 @@ class MidpointSteps(Steps):
 
     def derivatives(self, x: Array, u: Array, k: int, with_dt: bool) -> dict[str, Array]:
         """Derivatives of q', p' and lambda by (q, p, u, rho'), and by dt as a last column if asked for."""
+        self._of_order_two()
         vi, m = self.one_step, self.one_step.model
-        q, _, lam = self.solve(x, u, k)
+        q, _, lam = self._solve(x, u, k)
         Y, P, L, ok = vi._core.derivatives(
             vi.options, self.dt[k], x[: m.nq], x[m.nq : m.nq + m.nd], u[: m.nu], q, lam, with_dt
         )
@@ -295,14 +294,23 @@ class MidpointSteps(Steps):
 
     def second_derivatives(self, x: Array, u: Array, k: int) -> dict[str, Array]:
         """Full tensors of q' (nd, nw, nw), p' (nd, nw, nw), lambda (nc, nw, nw) by w = (q, p, u, rho')."""
-
+        self._of_order_two()
         vi, m = self.one_step, self.one_step.model
-        q, _, lam = self.solve(x, u, k)
+        q, _, lam = self._solve(x, u, k)
         unit = np.eye(2 * m.nd + m.nc)
         H, ok = vi._core.second_order(vi.options, self.dt[k], x[: m.nq], x[m.nq : m.nq + m.nd], u[: m.nu], q, lam, unit)
         if not ok:
             self._refuse(SINGULAR, k, x, u)
         return {"q": H[: m.nd], "p": H[m.nd : 2 * m.nd], "lam": H[2 * m.nd :]}
+
+    def _of_order_two(self) -> None:
+        """Inside of a composed step prescribed variables move on lines in the core, which for rotations are none."""
+        if self.one_step.order > 2 and not self._prescribed.flat:
+            name = self._prescribed.places[0].name
+            raise ModelError(
+                f"ball '{name}': derivatives of multipliers, by dt and through impacts need order=2 where balls are prescribed",
+                culprit=name,
+            )
 
     # ---- batches for other frameworks
 
@@ -328,13 +336,17 @@ class MidpointSteps(Steps):
 
     def trajectory(self, X: Array, U: Array) -> Trajectory:
         """The Trajectory of states X (n+1, nx) and inputs U (n, nu), n <= N; multipliers are those of the steps between the states."""
+        return self._trajectory(X, U)
+
+    def _trajectory(self, X: Array, U: Array) -> Trajectory:
+        """The same, with the inputs of the core."""
         vi, m, n = self.one_step, self.one_step.model, len(U)
         say_crossed(m, self.t[: n + 1], X[:, : m.nq], "a System")
         lam = np.zeros((n, m.nc))
         if m.nc:
             for k in range(n):
                 try:
-                    lam[k] = self.solve(X[k], U[k], k, X[k + 1])[2]
+                    lam[k] = self._solve(X[k], U[k], k, X[k + 1])[2]
                 except ConvergenceError:
                     break
         return Trajectory(
@@ -360,7 +372,7 @@ class MidpointSteps(Steps):
             raise ValueError(
                 f"the trajectory is of {motion.model.name!r}, whose variables or inputs are not the system's"
             )
-        return states(m, motion.q, motion.p, self.dt), np.hstack([motion.u, motion.rho])
+        return states(m, motion.q, motion.p, self.dt), inputs_of(motion)
 
     # ---- failures
 
@@ -370,7 +382,7 @@ class MidpointSteps(Steps):
     def _refuse(self, code: int, k: int, x: Array, u: Array) -> NoReturn:
         """Raise why step k from x under u cannot be linearized."""
         if code != SINGULAR:
-            self.solve(x, u, k)  # the step itself fails: its error says how far it came
+            self._solve(x, u, k)  # the step itself fails: its error says how far it came
         why = "its Newton matrix is singular" if code == SINGULAR else "it has no solution near the next state"
         message = f"the step at k = {k} cannot be linearized: {why}"
         raise ConvergenceError(message, step=k, time=float(self.t[k]), state=self.state(x, k))

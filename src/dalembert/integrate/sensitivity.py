@@ -21,6 +21,7 @@ from ..mechanics import acceleration, force, gap_hessian, gap_jacobian, lagrangi
 from .impacts import Contacts, Jump
 from .midpoint_steps import MidpointSteps
 from .onestep import slopes
+from .prescribed import coordinates_after, inputs_of, slopes_after
 from .reachable import velocity_slope
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
     rate = np.zeros((n + 1, m.nkv))
     if m.nk:
         rate[1:] = m.prescribed.difference(motion.q[:-1, m.nqd :], motion.q[1:, m.nqd :]) / motion.dt[:, None]
-    X, U = np.hstack([motion.q, motion.p, rate]), np.hstack([motion.u, motion.rho])
+    X, U = np.hstack([motion.q, motion.p, rate]), inputs_of(motion)
     contacts = Contacts(vi)
     done = 0
     free = MidpointVI(m.without_contacts(), motion.dt, order=vi.order, alpha=vi.alpha, forcing=vi.forcing)
@@ -54,7 +55,7 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
     def plain(until: int) -> None:
         if until > done:
             part = slice(done, until)
-            steps = MidpointSteps(free.with_dt(motion.dt[part]), motion.t[done : until + 1])
+            steps = free.with_dt(motion.dt[part]).over(motion.t[done : until + 1])
             A[part], B[part] = steps.linearize_trajectory(X[done : until + 1], U[part])
 
     for k, group in groupby(motion.pieces, key=lambda piece: piece.step):
@@ -125,14 +126,16 @@ class _Step:
         m = self.model
         self.D = np.eye(vi.ndx, vi.ndx + vi.nu)
         self.begun, self.T = 0.0, np.zeros(vi.ndx + vi.nu)
-        self.rho, self.way = x[m.nqd : m.nq], m.prescribed.difference(x[m.nqd : m.nq], u[m.nu :])
-        nkv = m.nkv
-        self.by_rho, self.by_next = np.zeros((2, nkv, vi.ndx + vi.nu))
+        self.rho, nkv = x[m.nqd : m.nq], m.nkv
+        self.way = m.prescribed.difference(self.rho, coordinates_after(m.prescribed, self.rho, u[m.nu :], dt))
+        self.by_rho, self.by_input = np.zeros((2, nkv, vi.ndx + vi.nu))
         self.by_rho[:, m.nd : m.nv] = np.eye(nkv)
         if nkv:
-            self.by_next[:, vi.ndx + m.nu :] = np.eye(nkv)
+            self.by_input[:, vi.ndx + m.nu :] = np.eye(nkv)
         self.x[m.nq + m.nd :] = self.way / dt
-        self.D[m.nv + m.nd :] = (self.by_next - self.by_rho) / dt
+        self.D[m.nv + m.nd :] = (self.by_input - self.by_rho) / dt
+        for place in m.prescribed.places:  # its velocity is the input
+            self.D[m.nv + m.nd :][place.v] = self.by_input[place.v]
 
     def result(self) -> tuple[Array, Array]:
         """A, B."""
@@ -153,7 +156,8 @@ class _Step:
         m, nv, nd = self.model, self.model.nv, self.model.nd
         share = (self.begun + length) / self.dt
         rho = m.prescribed.integrate(self.rho, share * self.way)
-        by_end = (1 - share) * self.by_rho + share * self.by_next
+        E, J = slopes_after(m.prescribed, self.u[m.nu :], self.dt, share)
+        by_end = E @ self.by_rho + J @ self.by_input
         inputs = np.zeros((m.nu, self.D.shape[1]))
         inputs[:, self.vi.ndx : self.vi.ndx + m.nu] = np.eye(m.nu)
         D, slope = self.D.copy(), np.zeros(len(self.D))  # derivatives with the length fixed, and by the length

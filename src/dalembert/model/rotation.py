@@ -167,6 +167,31 @@ def right_jacobian(r: Array) -> Array:
     return np.eye(3) - a * P + b * (P @ P)
 
 
+def right_jacobian_slope(r: Array, g: Array) -> Array:
+    """Derivative (..., 3, 3) of J(r)^T g by r, with J the `right_jacobian`, for a fixed g (..., 3).
+
+    >>> right_jacobian_slope(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    array([[ 0. ,  0.5,  0. ],
+           [-0.5,  0. ,  0. ],
+           [ 0. ,  0. ,  0. ]])
+    """
+    s = np.sum(np.square(r), axis=-1)[..., None, None]
+    near, angle = s < 1e-2, np.sqrt(np.where(s < 1e-2, 1.0, s))
+    a, b = (1 - np.cos(angle)) / angle**2, (angle - np.sin(angle)) / angle**3
+    da, db = (1 - angle**2 * b - 2 * a) / (2 * angle**2), (a - 3 * b) / (2 * angle**2)
+    a = np.where(near, 0.5 - s / 24 + s * s / 720 - s**3 / 40320, a)
+    b = np.where(near, 1 / 6 - s / 120 + s * s / 5040 - s**3 / 362880, b)
+    da = np.where(near, -1 / 24 + s / 360 - s * s / 13440 + s**3 / 907200, da)
+    db = np.where(near, -1 / 120 + s / 2520 - s * s / 120960 + s**3 / 9979200, db)
+    P = cross_matrix(r)
+    one = (P @ g[..., None])[..., 0]
+    two = (P @ one[..., None])[..., 0]
+    along = np.sum(r * g, axis=-1)[..., None, None]
+    row = r[..., None, :]
+    bent = along * np.eye(3) + r[..., None] * g[..., None, :] - 2 * g[..., None] * row
+    return -a * cross_matrix(g) + 2 * da * one[..., None] * row + b * bent + 2 * db * two[..., None] * row
+
+
 def half_way(r: Array) -> Array:
     """A (..., 3, 3): the middle of the way r between two rotations turns by A^T x + A y when its ends turn by x and y (body axes).
 
