@@ -1,7 +1,7 @@
 // Simulations, batches of them, closed loops: converts and checks, starts threads; computes nothing.
 #include <algorithm>
 #include <chrono>
-#include "core.hpp"
+#include "guard.hpp"
 #include "threads.hpp"
 
 namespace dalembert {
@@ -13,7 +13,7 @@ template <class F>
 RolloutStatus in_blocks(Core& core, Scratch* s, const Options& o, const Rollout& r, Pulse& pulse, F after) {
   RolloutStatus st;
   int block = r.adapt > 0 ? 1 : 64 / std::min(64, std::max(1, core.model().nq)), done = 0;
-  while (done < r.steps && st.status == 0) {
+  while (done < r.steps && st.status == 0 && !st.stopped) {
     auto begin = std::chrono::steady_clock::now();
     st = core.table().rollout(s, o, r, done, std::min(r.steps - done, block) + done, done > 0);
     done = st.steps;
@@ -21,7 +21,8 @@ RolloutStatus in_blocks(Core& core, Scratch* s, const Options& o, const Rollout&
     if (sec < 0.01 && block < (1 << 20)) block *= 2;
     if (sec > 0.04 && block > 1) block /= 2;
     after(done);
-    if (done < r.steps && pulse()) break;  // what is complete is not interrupted: the interpreter raises it
+    if (done < r.steps && !st.stopped && pulse())
+      break;  // what is complete is not interrupted: the interpreter raises it
   }
   return st;
 }
@@ -44,10 +45,11 @@ void judge_first(double* checks, size_t rows) {
 }
 
 // ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored. With adapt, `rho_rows` prescribed
-// values per step, at equal times. Without `judged` there are no checks (0 rows).
+// values per step, at equal times. Without `judged` there are no checks (0 rows). The last results: whether the guard
+// has seen a gap or a contact that needs care in the last step, and the numbers of its events.
 nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
-                   const OptArray& Rho, int every, const nb::object& progress, double adapt, int rho_rows,
-                   bool judged) {
+                   const OptArray& Rho, int every, const nb::object& progress, double adapt, int rho_rows, bool judged,
+                   const Guard* guard) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
@@ -74,8 +76,20 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   }
   RolloutStatus st;
   Pulse pulse;
+  std::optional<Watchman> watchman;
+  std::vector<double> rates;
+  double* X;
+  nb::object ax = make_array({guard ? rows + 1 : 0, guard ? guard->crossings.size() : 0}, &X);
   {
     Lease s(core);
+    if (guard) {
+      if (every != 1 || adapt > 0) throw nb::value_error("a guard looks at every step");
+      rates.resize(size_t(steps + 1) * z.nk + 1);
+      r.Vrho = z.nk ? rates.data() : nullptr;
+      watchman.emplace(*guard, core, r, X);
+      r.look = &Watchman::look;
+      r.looker = &*watchman;
+    }
     nb::gil_scoped_release nogil;
     st = in_blocks(core, s, o, r, pulse, [&](int done) {
       if (progress.is_none()) return;
@@ -88,7 +102,7 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   if (!stop) pulse.raise();
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
   if (judged && !(adapt > 0) && every == 1) judge_first(C, done);
-  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac);
+  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac, watchman && watchman->touched, ax);
 }
 
 // how good the steps of a motion are that is there already: (N, kChecks), and the number of steps that could be
@@ -233,7 +247,7 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
 void bind_rollouts(nb::class_<Core>& c) {
   c.def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
         nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none(), nb::arg("adapt") = 0.0,
-        nb::arg("rho_rows") = 1, nb::arg("judged") = true)
+        nb::arg("rho_rows") = 1, nb::arg("judged") = true, nb::arg("guard").none() = nb::none())
       .def("checks", &checks, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
            nb::arg("kinematic").none())
       .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),

@@ -61,6 +61,7 @@ NB_MODULE(_core, m) {
   core.def(nb::init<const nb::dict&>());
   bind_mechanics(core);
   bind_steps(core);
+  bind_contacts(m);
   bind_rollouts(core);
   bind_trajopt(core);
   bind_parameters(m, core);

@@ -162,6 +162,7 @@ void bind_motions(nb::module_& m);
 void bind_mechanics(nb::class_<Core>& c);
 void bind_steps(nb::class_<Core>& c);
 void bind_rollouts(nb::class_<Core>& c);
+void bind_contacts(nb::module_& m);
 void bind_trajopt(nb::class_<Core>& c);
 void bind_parameters(nb::module_& m, nb::class_<Core>& c);
 void bind_mpc(nb::module_& m);

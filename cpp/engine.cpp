@@ -298,6 +298,14 @@ static void constraints(Scratch* s, const double* q, double* h, double* C) {
   copy(h, w.con.h, w.M->nc);
   copy(C, w.con.C1, size_t(w.M->nc) * w.M->nv);
 }
+static void constraint_values(Scratch* s, const double* q, double* h) {
+  Work<double>& w = work(s);
+  set_reference(w, q);
+  constraint_poses(w, q, w.kin.end);
+  double size;
+  for (int c = 0; c < w.M->nh; ++c)
+    h[c] = constraint(w, w.M->constraints[c], q, w.kin.end, 0, (const double*)nullptr, &size);
+}
 static void constraint_second(Scratch* s, const double* q, const double* weight, double* D) {
   Work<double>& w = at(s, q, nullptr, nullptr);
   constraint_poses(w, w.kin.q, w.kin.end);
@@ -732,6 +740,11 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     if (r.Vrho) {
       difference(M, q0, w.step.x, moved, nd, M.nv);
       for (int i = 0; i < nk; ++i) r.Vrho[size_t(k + 1) * nk + i] = moved[nd + i] / r.dt[k];
+    }
+    if (r.look && r.look(r.looker, k)) {
+      out.steps = k + 1;
+      out.stopped = true;
+      return out;
     }
   }
   out.steps = to;
@@ -1413,6 +1426,7 @@ const KernelTable table = {
     third,
     potential_all,
     constraints,
+    constraint_values,
     constraint_second,
     constraint_third_at,
     force_at,

@@ -27,9 +27,10 @@ struct Options {
 enum class Given { guess, solution, just_solved };
 
 struct RolloutStatus {
-  int steps = 0;     // steps completed
-  int status = 0;    // StepStatus of the step that failed, 0 if none
-  double error = 0;  // its residual in units of the tolerance
+  int steps = 0;         // steps completed
+  int status = 0;        // StepStatus of the step that failed, 0 if none
+  double error = 0;      // its residual in units of the tolerance
+  bool stopped = false;  // by Rollout::look
 };
 
 struct Rollout {  // one simulation; null pointers for what is absent
@@ -52,6 +53,9 @@ struct Rollout {  // one simulation; null pointers for what is absent
   // straight lines between rho_rows values per step
   double adapt = 0;
   int rho_rows = 1;
+  // called after every step k, whose end is then stored in row k + 1 (with every = 1): true ends the rollout
+  bool (*look)(void* looker, int k) = nullptr;
+  void* looker = nullptr;
 };
 constexpr int kChecks = 5;
 
@@ -72,6 +76,7 @@ struct KernelTable {
                 double* vv);
   void (*potential)(Scratch*, const double* q, double* value, double* grad, double* hess);
   void (*constraints)(Scratch*, const double* q, double* h, double* C);
+  void (*constraint_values)(Scratch*, const double* q, double* h);  // h (nh) of the holonomic ones alone
   void (*constraint_second)(Scratch*, const double* q, const double* weight, double* D);
   void (*constraint_third)(Scratch*, const double* q, const double* weight, const double* dir, double* D);
   void (*force)(Scratch*, const double* q, const double* v, const double* u, double* F);

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import dalembert as da
 from dalembert import models
+from dalembert.integrate.events import Watch
 
 G = 10.0
 ball = da.Model([da.tz("z", name="ball", mass=1.0)], [da.Gravity((0, 0, -G))], name="ball")
@@ -220,3 +222,44 @@ def test_inputs_are_not_states():
     vi = da.MidpointVI(pushed, dt=0.1)
     with pytest.raises(ValueError, match="input"):
         vi.simulate(vi.state(), time=1.0, until="push > 0")
+
+
+@pytest.mark.parametrize(
+    ("event", "simple"),
+    [
+        (da.Event("link-0", above=0.3), True),
+        (da.Event("link-0", below=0.3), True),
+        (da.Event("link-1", at=-0.2), True),
+        (da.Event("'link-0' > 0.3"), True),
+        (da.Event("-1e-1 <= 'link-0'"), True),
+        (da.Event("0.3 > 'end-1.y'"), True),
+        (da.Event("end-1.z", above=-1.5), True),
+        (da.Event("t", above=1.25), True),
+        (da.Event("t >= 1.25"), True),
+        (da.Event("v.link-0", below=0.1), False),
+        (da.Event("'link-0' < 'link-1'"), False),
+        (da.Event("'link-0' + 0.5 < 0"), False),
+        (da.Event("p.link-1", at=0.0), False),
+    ],
+)
+def test_simple_events_are_watched_by_the_core(event, simple):
+    """The same instants as those of a function of the state, which the core does not watch."""
+    vi = da.MidpointVI(models.n_link(2), dt=0.05)
+    start = vi.state(q=[1.0, 0.5])
+    watch = Watch(event, vi.simulate(start, 1))
+    assert (watch.crossing(vi.model) is not None) == simple
+
+    def asked(s: da.State) -> float:
+        return float(watch.values(da.Trajectory(vi.model, np.array([s.t]), s.q[None], s.p[None], *none))[0])
+
+    none = [np.zeros((0, n)) for n in (0, 0, 0)]
+    level = {"at": 0.0} if event.at is not None else {"below": 0.0}
+    for action in ("record", "stop", lambda s: None):
+        a = vi.simulate(start, 200, events=[replace(event, action=action)])
+        b = vi.simulate(start, 200, events=[da.Event(asked, **level, action=action)])
+        assert a.events
+        assert len(a.events) == len(b.events)
+        assert a.t[-1] == pytest.approx(b.t[-1], abs=1e-13)
+        for x, y in zip(a.events, b.events, strict=True):
+            assert x.time == pytest.approx(y.time, abs=1e-12)
+            assert x.step == y.step

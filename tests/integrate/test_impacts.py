@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.integrate.hybrid import Run
 from dalembert.integrate.impacts import complementary
 
 G = 9.81
@@ -614,3 +615,63 @@ def test_complementarity_of_random_problems():
             assert x.min() >= 0
             assert w.min() > -1e-9
             assert abs(x @ w) < 1e-9
+
+
+# ---- the loop in the core
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_limits_that_nothing_touches_change_no_bit_and_cost_one_call(order, monkeypatch):
+    free = da.models.n_link(3)
+    wide = [da.Limit(v, -4e3, 4e3, restitution=1.0) for v in free.variables]
+    below = da.tz(-30.0, name="floor")
+    free = da.Model([*free.frames, below], free.elements)
+    model = free.with_elements([*free.elements, *wide, da.Contact("end-2", "floor")])
+    calls: list[int] = []
+    chunk = Run._chunk
+    monkeypatch.setattr(Run, "_chunk", lambda self: (calls.append(self.k), chunk(self))[1])
+    q, steps = [1.0, 0.5, -0.3], 3000
+    a, b = (da.MidpointVI(m, dt=0.01, order=order) for m in (model, free))
+    there, here = a.simulate(a.state(q=q), steps), b.simulate(b.state(q=q), steps)
+    assert calls == [0]
+    np.testing.assert_array_equal(there.q, here.q)
+    np.testing.assert_array_equal(there.p, here.p)
+    np.testing.assert_array_equal(there.checks, here.checks)
+
+
+@pytest.mark.parametrize("dt", [0.4, 0.2, 0.05])
+def test_gaps_that_close_and_open_within_a_step_are_found(dt):
+    """A ball on a spring that reaches a floor only for an instant; phases so that the instant is anywhere in a step."""
+    found = 0
+    for phase in np.linspace(0, 1, 23, endpoint=False):
+        model = da.Model(
+            [da.tz("z", name="ball", mass=1.0)], [da.ConfigSpring("z", 1.0, 1.0), da.Contact("ball", restitution=1.0)]
+        )
+        vi = da.MidpointVI(model, dt=dt)
+        depth = 1.0 + 0.3 * dt**2 / 8  # as deep as a third of what a parabola falls in half a step
+        angle = -2.0 + dt * phase
+        start = vi.state(q={"z": 1 + depth * np.cos(angle)}, v={"z": -depth * np.sin(angle)})
+        motion = vi.simulate(start, steps=int(6 / dt))
+        found += len(motion.impacts) >= 1
+        assert da.gaps(model, motion.q).min() > -1e-12
+    assert found == 23
+
+
+def test_limits_of_parameters_follow_them():
+    model = da.Model([da.tx("x", mass=1.0)], [da.Limit("x", da.Parameter("low", -1.0), 1.0)])
+    assert da.gaps(model, [0.0]).tolist() == [1.0, 1.0]
+    other = model.with_parameters({"low": -2.0})
+    assert da.gaps(other, [0.0]).tolist() == [2.0, 1.0]
+    assert [m.limits["x"][0] for m in (other, model)] == [-2.0, -1.0]
+
+
+def test_contacts_at_rest_run_in_the_core(monkeypatch):
+    """A block that lies on the floor, pushed: a few calls for all its steps, and it stays where it is."""
+    calls: list[int] = []
+    chunk = Run._chunk
+    monkeypatch.setattr(Run, "_chunk", lambda self: (calls.append(self.k), chunk(self))[1])
+    vi = da.MidpointVI(block(0.0), dt=0.01)
+    motion = vi.simulate(vi.state(q={"z": 0.5}, v={"x": 0.3}), steps=2000)
+    assert len(calls) <= 8
+    assert np.abs(da.gaps(vi.model, motion.q)).max() < 1e-12
+    np.testing.assert_allclose(motion["x"], 0.3 * motion.t, atol=1e-11)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, number
+from ..model import Model
 from .trajectory import State, Trajectory
 
 ACTIONS = ("record", "stop")
@@ -33,6 +34,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
+Crossing = tuple[int, int, float, float, bool, bool]
 Along = Callable[[Trajectory], Any]  # a number, or (N+1,) along a motion
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -160,6 +162,28 @@ class Watch:
         self.either = event.below is None and event.above is None
         self._value = self._levelled(lambda m: np.array([self._number(s) for s in m]))
 
+    def crossing(self, model: Model) -> Crossing | None:
+        """The event as the core can watch it, where it is a coordinate, a component of a frame's position or "t" against a number: (frame or -1,
+        component, sign, level, both ways, whether it may change the motion), positive before it; component -1 is time. None for all others."""
+        if not isinstance(self.event.what, str):
+            return None
+        sides = [side.strip() for side in _COMPARISON.split(self.event.what)]
+        e = self.event
+        if len(sides) == 1:
+            name, sign = sides[0], -1.0 if e.above is not None else 1.0
+            level = next(x for x in (e.below, e.above, e.at) if x is not None)
+        else:
+            left, right = (_plain_number(side) for side in sides)
+            falls = "<" in self.event.what
+            if left is None and right is not None:
+                name, level, sign = sides[0], right, 1.0 if falls else -1.0
+            elif left is not None and right is None:
+                name, level, sign = sides[1], left, -1.0 if falls else 1.0
+            else:
+                return None
+        found = _place(name.strip("\"'"), model)
+        return None if found is None else (*found, sign, level, self.either, e.action != "record")
+
     def _asked(self, state: State) -> Any:
         assert callable(self.event.what)
         return self.event.what(state)
@@ -179,10 +203,35 @@ class Watch:
         """(N+1,) at the instants of a motion; ValueError when it is not a number there."""
         with np.errstate(all="ignore"):
             found = np.broadcast_to(np.asarray(self._value(motion), dtype=float), motion.t.shape)
-        if not np.isfinite(found).all():
-            bad = int(np.argmin(np.isfinite(found)))
-            raise ValueError(f"event '{self.name}' is not a finite number at t = {motion.t[bad]:g}")
-        return found
+        return self.finite(found, motion.t)
+
+    def finite(self, values: Array, t: Array) -> Array:
+        """These values at the times t; ValueError when one is not a number."""
+        if not np.isfinite(values).all():
+            bad = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"event '{self.name}' is not a finite number at t = {t[bad]:g}")
+        return values
+
+
+def _plain_number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _place(name: str, model: Model) -> tuple[int, int] | None:
+    """(frame, axis) of a component of a frame's position, (-1, column) of a coordinate, (-1, -1) of time; None for other quantities."""
+    if name in model.variables:
+        return -1, model.index(name)
+    if name == "t":
+        return None if name in (*model.velocities, *model.configuration.readings, *model.frame_names) else (-1, -1)
+    frame, _, axis = name.rpartition(".")
+    other = name.partition(".")[0] in ("lam", "p", "v") or name in (*model.velocities, *model.configuration.readings)
+    if other or name in model.frame_names or frame not in model.frame_names or axis not in ("x", "y", "z"):
+        return None
+    return model.frame_index(frame), "xyz".index(axis)
 
 
 def _compiled(text: str, motion: Trajectory) -> Along:

@@ -1,8 +1,9 @@
 """Simulations that look for events: chunks of steps in the core, and a step solved in pieces where something happens inside it.
 
-Watches (`events.py`) are evaluated at the ends of all steps of a chunk at once. A step in which one passes zero is solved again with other
-lengths until the passage is known to rounding. What only records leaves the motion as it is; what changes it (a stop, a new state)
-ends the step there, and the rest of the step follows, so that the instants of the motion stay on the grid of its steps. Inputs are held
+The core runs until a guard (`cpp/guard.hpp`) stops it: after a step in which a gap closes or may have closed, a contact that is held would pull, or
+a simple event has passed. Other watches (`events.py`) are evaluated at the ends of all steps of a chunk at once. A step in which one passes zero is
+solved again with other lengths until the passage is known to rounding. What only records leaves the motion as it is; what changes it (a stop, a
+new state) ends the step there, and the rest of the step follows, so that the instants of the motion stay on the grid of its steps. Inputs are held
 during the whole step; prescribed variables follow their function of time, or straight lines between the ends of the step.
 
 Limits and contacts are looked at in the same way: gaps that close are impacts (`impacts.py`), and a contact that rests is a constraint of
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
 from ..arrays import Array
 from ..errors import ConvergenceError, Stop
 from ..mechanics import core, gap_jacobian, gaps
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .midpoint import MidpointVI
 
 FIRST, MOST = 32, 4096  # steps of a chunk
+GUARDED = 4096, 1 << 16  # the same where the core itself stops at what changes the motion: none are made in vain
 SEARCH = 24  # trials to find where a dip is deepest
 SHARES = np.linspace(0.1, 0.9, 9)
 IN_A_STEP = 1000  # things that may happen in one step
@@ -99,11 +102,17 @@ class Run:
         self.v_rho = start.v_rho
         self.found: list[Occurrence] = []
         self.over = self.interrupted = False
-        only_looks = all(w.event.action == "record" for w in watches)
-        self.size = 1 << 20 if only_looks else FIRST  # the steps are then those of a simulation that nobody looks at
-        self.most = max(self.size, MOST)
+        simple = [w.crossing(m) for w in watches]
+        self.alarms = [c[3] for c in simple if c is not None and c[1] < 0 and c[5]]  # events that are times
+        self.crossings = [c for c in simple if c is not None and c[1] >= 0]
+        column = iter(range(len(simple)))
+        self.columns = [None if c is None or c[1] < 0 else next(column) for c in simple]
+        changing = [c for c, w in zip(simple, watches, strict=True) if w.event.action != "record"]
+        self.size, self.most = GUARDED if None not in changing else (FIRST, MOST)
         self.way: Array | None = None  # prescribed values within the step, from a policy
         self.contacts = Contacts(vi) if vi.model.gaps else None
+        if not changing and self.contacts is None:
+            self.size = self.most = 1 << 20  # the steps are then those of a simulation that nobody looks at
         self.held: tuple[int, ...] = ()  # gaps that are constraints now
         self.freed: set[int] = set()  # gaps that were let go in this step
         self.forced: set[int] = set()  # gaps that stay closed until its end
@@ -112,7 +121,6 @@ class Run:
         self.impacts: list[Impact] = []
         self.pieces: list[Piece] = []
         if self.contacts is not None:
-            self.size, self.most = FIRST, MOST
             check_gaps(vi.model, start.q, "the start")
 
     # ---- the loop
@@ -172,20 +180,21 @@ class Run:
     def _chunk(self) -> None:
         vi, k = self.current, self.k
         m = min(self.size, len(self.dt) - k)
+        for alarm in self.alarms:
+            if alarm > self.t[k]:
+                m = min(m, max(1, int(np.searchsorted(self.t, alarm)) - k))
         path = None if self.feed.path is None else np.ascontiguousarray(self.feed.path[k : k + m])
-        q, p, lam, its, done, status, error, halted, checks = vi._core.simulate(
-            vi.options, self.q, self.p, self.dt[k : k + m], self.u[k : k + m], path, 1
+        q, p, lam, its, done, status, error, halted, checks, touched, crossed = vi._core.simulate(
+            vi.options, self.q, self.p, self.dt[k : k + m], self.u[k : k + m], path, 1, guard=self._guard()
         )
         checks[:, BALANCE] += self.checks[k - 1, BALANCE] if k else 0.0
         q, p, lam = q[: done + 1], p[: done + 1], lam[:done]
-        rates = self._rates(q)
-        if self.held:
-            p[1:] = self._along(q[1:], p[1:], rates[1:])
         here = self._instants(self.t[k : k + done + 1], q, p, self.rho[k : k + done])
-        marked = np.zeros(done, dtype=bool) if self.contacts is None else self._touched(q, p, rates)
+        marked = np.zeros(done, dtype=bool)
+        marked[done - 1 :] = touched
         seen = []
-        for w in self.watches:
-            g = w.values(here)
+        for w, column in zip(self.watches, self.columns, strict=True):
+            g = w.values(here) if column is None else w.finite(crossed[: done + 1, column], self.t[k:])
             dips = np.zeros(done, dtype=bool) if w.either or w.truth else may_dip(g)
             seen.append((g[:-1], g[1:], dips))
             marked |= passed(g[:-1], g[1:], w.either) | dips
@@ -205,6 +214,12 @@ class Run:
         if halted:
             raise KeyboardInterrupt
         self.size = min(2 * self.size, self.most)
+
+    def _guard(self) -> Any:
+        """What ends the steps of a chunk early; None if nothing does."""
+        if self.contacts is not None:
+            return self.contacts.guard(self.held, self.crossings)
+        return _core.Guard(None, np.zeros(0), (), 0, self.crossings) if self.crossings else None
 
     def _accept(self, steps: slice, q: Array, p: Array, lam: Array, its: Any, checks: Array) -> None:
         """Steps of a chunk that are as they are."""
@@ -451,14 +466,6 @@ class Run:
         """Multipliers (..., nc) of the model's own constraints."""
         return np.delete(lam, self._pressed, axis=-1) if lam.shape[-1] > self.model.nc else lam
 
-    def _rates(self, q: Array) -> Array:
-        """Velocities (n, nkv) of the prescribed variables at the instants q (n, nq) of steps from the one that has been reached."""
-        m, n = self.model, len(q) - 1
-        if not m.nk:
-            return np.zeros((n + 1, 0))
-        ways = m.prescribed.difference(q[:-1, m.nqd :], q[1:, m.nqd :]) / self.dt[self.k : self.k + n, None]
-        return np.vstack([ways[:1], ways])
-
     def _along(self, q: Array, p: Array, rates: Array) -> Array:
         """Momenta (n, nd) of the velocities along the constraints and the contacts that are held: what no step feels is left out."""
         c = core(self.current.model)
@@ -471,27 +478,6 @@ class Run:
         v = core(m).velocity(q[None], p[None], rate[None])[0][0]
         lam = core(m).acceleration(q, v, u, np.zeros(m.nkv))[1][self._pressed]
         return np.asarray(lam / np.array([self.model.gaps[i].scale for i in self.held]))
-
-    def _touched(self, q: Array, p: Array, rates: Array) -> Any:
-        """Steps (N,) between instants in which a gap closes or may do so, or a contact that is held would pull."""
-        n = len(q) - 1
-        if not n:
-            return np.zeros(0, dtype=bool)
-        marked = np.zeros(n, dtype=bool)
-        gap = gaps(self.model, q)
-        opened = [i for i in range(gap.shape[1]) if i not in self.held]
-        if opened:
-            v = core(self.current.model).velocity(q, np.ascontiguousarray(p), np.ascontiguousarray(rates))[0]
-            speed = np.einsum("nij,nj->ni", gap_jacobian(self.model, q)[:, opened], v)
-            gap = gap[:, opened]
-            marked |= (gap[1:] < -TOUCH).any(axis=1)
-            marked |= may_return(gap, speed, self.dt[self.k : self.k + n, None]).any(axis=1)
-        if self.held:
-            for j in range(n):
-                u = self.u[self.k + j]
-                ends = (self._forces(q[i], p[i], rates[j + 1], u) for i in (j, j + 1))
-                marked[j] |= any((f < 0).any() for f in ends)
-        return marked
 
     def _contact_hits(self, end: Solution, h: float) -> list[Hit]:
         """Gaps that close, and contacts that let go, within the (rest of the) step."""

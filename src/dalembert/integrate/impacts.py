@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _core
 from ..arrays import Array
 from ..errors import AccuracyError, AccuracyWarning, ConvergenceError, user_level
 from ..mechanics import (
@@ -29,11 +30,13 @@ from ..mechanics import (
     core,
     gap_hessian,
     gap_jacobian,
+    gap_rows,
     gaps,
     mass_matrix,
     positions,
 )
 from ..model import Model
+from .events import Crossing
 
 if TYPE_CHECKING:
     from .midpoint import MidpointVI
@@ -106,6 +109,10 @@ class Contacts:
                 tolerance=vi.tolerance, max_iterations=vi.max_iterations, plain=vi.plain,
             )  # fmt: skip
         return self._held[held]
+
+    def guard(self, held: tuple[int, ...], crossings: Sequence[Crossing]) -> _core.Guard:
+        """What ends a rollout of `holding(held)`: gaps that close, contacts that pull, events."""
+        return _core.Guard(*gap_rows(self.model), held, self.model.nh, crossings)
 
     def gap(self, q: Array, i: int) -> float:
         """One gap at q (nq,)."""

@@ -384,7 +384,7 @@ class MidpointVI(OneStepMap):
         `way` (s, nk) gives these after every part of the step, if they do not follow straight lines."""
         if way is None or len(self.parts) == 1:
             return self._core.step(self.options, h, q, p, u, y, lam)  # type: ignore[no-any-return]
-        qs, ps, lams, its, _, status, error, halted, _ = self._core.simulate(
+        qs, ps, lams, its, _, status, error, halted, *_ = self._core.simulate(
             self.options, q, p, np.array([h]), u[None], way, 1
         )
         if halted:
@@ -395,7 +395,7 @@ class MidpointVI(OneStepMap):
         self, h: float, q: Array, p: Array, u: Array, way: Array, adapt: float
     ) -> tuple[Array, Array, Array, int, int, float, Array]:
         """One step of length h in as many substeps as `adapt` asks for, and its checks (5,)."""
-        qs, ps, lams, its, _, status, error, halted, checks = self._core.simulate(
+        qs, ps, lams, its, _, status, error, halted, checks, *_ = self._core.simulate(
             self.options, q, p, np.array([h]), u[None], way, 1, adapt=adapt, rho_rows=len(way)
         )
         if halted:
@@ -501,7 +501,7 @@ class MidpointVI(OneStepMap):
                 found = run() if tell is None else run(progress=lambda k: tell(k, ""))
         else:
             found = run()
-        qs, ps, lam, its, done, status, error, stop, checks = found
+        qs, ps, lam, its, done, status, error, stop, checks, *_ = found
         rows = done // every
         if LOG.isEnabledFor(logging.DEBUG):
             seconds, per_step = clock.perf_counter() - begun, its[:rows].mean() if rows else 0.0

@@ -75,7 +75,7 @@ class MidpointSteps(Steps):
     def simulate(self, x0: Array, U: Array) -> Array:
         """X (N+1, nx) from x0 under the inputs U (N, nu)."""
         vi, m = self.one_step, self.one_step.model
-        q, p, _, _, done, status, error, stop, _ = vi._core.simulate(
+        q, p, _, _, done, status, error, stop, *_ = vi._core.simulate(
             vi.options,
             x0[: m.nq],
             x0[m.nq : m.nq + m.nd],

@@ -447,6 +447,11 @@ def constraint_third(model: Model, q: Named, direction: ArrayLike, weight: Array
 # ---- gaps of limits and contacts
 
 
+def gap_rows(model: Model) -> tuple[Any, Array]:
+    """A core whose constraints are the gaps of the limits and contacts, and the numbers (number of gaps,) that they are to be multiplied with."""
+    return _gap_cores(model), _gap_scales(model)
+
+
 def gaps(model: Model, q: Named) -> Array:
     """Gaps of the limits and contacts (rad or m, `model.gaps` names them): (number of gaps,), or (N, number of gaps).
 

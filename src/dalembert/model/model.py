@@ -125,7 +125,8 @@ class Model:
             changed[name] = changed[name].with_value(given, check=check)
         revalued = Revalued(changed)
         new: Model = object.__new__(type(self))
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_frames", "_entries", "_elements")})
+        changing = ("_frames", "_entries", "_elements", "gaps", "limits")
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in changing})
         new._parameters = changed
         new._structure = self.structure
         new._frames = unflatten(revalued(flatten(self._frames)))
@@ -304,12 +305,12 @@ class Model:
         """Number of inputs."""
         return len(self._inputs)
 
-    @property
+    @cached_property
     def nc(self) -> int:
         """Number of constraint rows: nh on the configuration, then those on velocities."""
         return sum(e.size for e in self._elements)
 
-    @property
+    @cached_property
     def nh(self) -> int:
         """Number of constraint rows on the configuration, h(q) = 0."""
         return sum(e.size - e.rates for e in self._elements)
