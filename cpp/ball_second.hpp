@@ -67,8 +67,8 @@ inline void add_bend(const ModelData& M, const double* n, const double* v, doubl
 // Third derivatives of Ld - lambda h(q_k) along (mu, zp), into w.lin.E3; rows (nc x nv) = D2h_c(q_k) mu.
 //
 // reads w.step, con, kin.reference; mu, zp (nv); writes w.lin.E3, rows, d
-inline void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, const double* mu,
-                       const double* zp, double* rows) {
+void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, const double* mu, const double* zp,
+                double* rows) {
   const ModelData& M = *w.M;
   const int nv = M.nv;
   const Dual h = dt;
@@ -122,7 +122,7 @@ inline void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, dou
 // lambda a a covector at q_k.
 //
 // reads w.step, con, lin.mu, nu; writes d, w.lin.E3, rows; scratch: w.lin.T_, g, tmp
-inline void velocity_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, double* rows) {
+void velocity_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, double* rows) {
   const ModelData& M = *w.M;
   const int nv = M.nv, nc = M.nc;
   const double *mu = w.lin.mu, *nu = w.lin.nu;
@@ -200,8 +200,8 @@ inline void velocity_second(Work<double>& w, Work<Dual>& d, const StepOptions& o
 // forces_second() does).
 //
 // reads w.step, kin.reference; writes d, w.lin.Hu, Huu; scratch: w.lin.g, tmp
-inline void ball_forces_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, const double* mu,
-                               const double* zp) {
+void ball_forces_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, const double* mu,
+                        const double* zp) {
   const ModelData& M = *w.M;
   const int nv = M.nv, nd = M.nd, nu = M.nu;
   const Dual h = dt, f = dt * o.minus;

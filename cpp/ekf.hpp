@@ -395,7 +395,7 @@ struct EkfGroup {
 };
 
 // trials begin .. end - 1 on this thread; false where there is not enough memory. At most 64 measured entries.
-inline bool ekf_batch(const EkfProblem& problem, int begin, int end) {
+bool ekf_batch(const EkfProblem& problem, int begin, int end) {
   EkfGroup group(problem);
   if (!group.ok) return false;
   for (int first = begin; first < end; first += kWidth) group.run(first, end - first < kWidth ? end - first : kWidth);

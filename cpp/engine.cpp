@@ -1,59 +1,12 @@
 // One instruction set's build of all kernels; DALEMBERT_ARCH names it. Translates between plain arrays and workspaces.
+#include "engine.hpp"
 #include "chain_first.hpp"
-#include "composition.hpp"
 #include "dynamics.hpp"
-#include "ekf.hpp"
-#include "kernels.hpp"
 #include "loops_plan.hpp"
-#include "parameters.hpp"
-#include "quality.hpp"
 #include "riccati.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
-
-struct Engine {
-  Work<double> d;
-  Work<Lanes>* lanes = nullptr;
-  Work<Dual>* dual = nullptr;              // second order of balls and of velocity constraints
-  ParameterScratch* parameters = nullptr;  // made when somebody asks for derivatives by them
-  History<double> history;
-  History<Lanes> lane_history;
-  Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
-  Quality<double> quality;    // of the motion that rollout() follows
-  Quality<Lanes> lane_quality;
-  Checks checks[8];   // of each lane since its last stored state
-  int spent[8] = {};  // iterations of each lane in a step
-  // steps that adapt: what a step begins with
-  History<double> kept_history;
-  Quality<double> kept_quality;
-  double *kept_p, *kept_lam;
-  double share = 0;          // of the step before that its last part had
-  double* buffer = nullptr;  // two states and inputs
-  // composed steps: what their parts leave, derivatives by the whole step (composition.hpp)
-  PartStates parts;
-  PartTangent tangent;
-  double *zq, *ball_rows, *pnext, *costates, *gradient, *square, *packing;
-  char *block = nullptr, *lane_block = nullptr;
-};
-
-static Engine* engine(Scratch* s) { return reinterpret_cast<Engine*>(s); }
-static Work<double>& work(Scratch* s) { return engine(s)->d; }
-
-static StepOptions options(const Options& o) {
-  StepOptions out;
-  out.alpha = o.alpha;
-  out.minus = o.minus;
-  out.plus = o.plus;
-  out.tolerance = o.tolerance;
-  out.h_tolerance = o.h_tolerance;
-  out.max_iterations = o.max_iterations;
-  out.plain = o.plain;
-  out.stop = o.stop;
-  out.h_stop = o.h_stop.data();
-  out.h_count = int(o.h_stop.size());
-  return out;
-}
 
 // memory for `take` calls in two passes: the first counts, the second places
 template <class F> static char* carve(F layout) {
@@ -84,10 +37,7 @@ static void drop(Scratch* s) {
     e->dual->~Work<Dual>();
     std::free(e->dual);
   }
-  if (e->parameters) {
-    e->parameters->~ParameterScratch();
-    std::free(e->parameters);
-  }
+  drop_parameters(e);
   std::free(e->lane_block);
   std::free(e->block);
   e->~Engine();
@@ -170,31 +120,6 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
   return s;
 }
 
-static void copy(double* to, const double* from, size_t n) {
-  if (to && from && n) std::memcpy(to, from, n * sizeof(double));
-}
-
-// short rows: without the call of memcpy
-static DAL_INLINE void copy_row(double* to, const double* from, int n) {
-  int i = 0;
-  for (; i + kWidth <= n; i += kWidth) store(to + i, load(from + i));
-  for (; i < n; ++i) to[i] = from[i];
-}
-
-static Work<double>& at(Scratch* s, const double* q, const double* v, const double* u) {
-  Work<double>& w = work(s);
-  const ModelData& M = *w.M;
-  copy(w.kin.q, q, M.nq);
-  if (v) copy(w.kin.v, v, M.nv);
-  else
-    for (int i = 0; i < M.nv; ++i) w.kin.v[i] = 0;
-  if (u) copy(w.step.u, u, M.nu);
-  else
-    for (int i = 0; i < M.nu; ++i) w.step.u[i] = 0;
-  set_reference(w, w.kin.q);
-  return w;
-}
-
 // world coordinates of an internal point: Rg^T (p - p_root)
 static void frames(Scratch* s, const double* q, double* out) {
   Work<double>& w = at(s, q, nullptr, nullptr);
@@ -235,8 +160,6 @@ static void first(Scratch* s, const double* q, const double* v, double* Lq, doub
   copy(Lq, w.first.Lq, w.M->nv);
   copy(Lv, w.first.Lv, w.M->nv);
 }
-
-static const Slots<double> kContinuous = {1, 0, 0, 1};
 
 static void second(Scratch* s, const double* q, const double* v, double* qq, double* qv, double* vv) {
   Work<double>& w = at(s, q, v, nullptr);
@@ -403,41 +326,6 @@ static bool acceleration_first_at(Scratch* s, const double* q, const double* v, 
   Work<double>& w = at(s, q, v, u);
   return acceleration_first(w, acc, lam, dacc, dlam);
 }
-// second derivatives by one dual direction per column: d2acc (ncol, nd, ncol), d2lam (ncol, nc, ncol)
-static bool acceleration_second(const ModelData& M, const double* q, const double* v, const double* u,
-                                const double* acc_k, double* d2acc, double* d2lam) {
-  void* room = std::aligned_alloc(64, (sizeof(Work<Dual>) + 63) / 64 * 64);
-  if (!room) return false;
-  Work<Dual>* w = new (room) Work<Dual>;
-  if (!w->init(M, true)) {
-    std::free(room);
-    return false;
-  }
-  int ncol = 2 * M.nv + M.nu + M.nk;
-  size_t na = size_t(M.nd) * ncol, nl = size_t(M.nc) * ncol;
-  Dual* out = static_cast<Dual*>(std::calloc(na + nl + M.nv + M.nc + 1, sizeof(Dual)));
-  Dual *dacc = out, *dlam = out + na, *acc = dlam + nl, *lam = acc + M.nv;
-  bool ok = true;
-  for (int c = 0; c < ncol && ok; ++c) {
-    for (int i = 0; i < M.nv; ++i) {
-      w->kin.q[i] = Dual(q[i], c == i);
-      w->kin.v[i] = Dual(v[i], c == M.nv + i);
-    }
-    for (int i = 0; i < M.nu; ++i) w->step.u[i] = Dual(u[i], c == 2 * M.nv + i);
-    for (int i = 0; i < M.nk; ++i) acc[M.nd + i] = Dual(acc_k[i], c == 2 * M.nv + M.nu + i);
-    set_reference(*w, w->kin.q);
-    w->kin.reference = {Dual(w->kin.reference.x.v), Dual(w->kin.reference.y.v),
-                        Dual(w->kin.reference.z.v)};  // constant by definition
-    ok = acceleration_first(*w, acc, lam, dacc, dlam);
-    for (size_t i = 0; i < na; ++i) d2acc[c * na + i] = dacc[i].d;
-    for (size_t i = 0; i < nl; ++i) d2lam[c * nl + i] = dlam[i].d;
-  }
-  std::free(out);
-  w->~Work<Dual>();
-  std::free(room);
-  return ok;
-}
-
 // v that belongs to p, along the constraints: p of a step lacks part of the impulse of the constraints, which no step
 // feels (it goes into lambda)
 static bool velocity(Scratch* s, const double* q, const double* p, double* v) {
@@ -532,34 +420,6 @@ static void feedback(Engine* e, const Rollout& r, int k) {
     if (j < M.nu) r.Uout[size_t(k) * M.nu + j] = t;
     else r.Rhoout[size_t(k) * M.nk + j - M.nu] = t;
   }
-}
-
-// q_k+1, p_k+1 and the constraints there become those of the next step's start
-template <class T> static void advance(Work<T>& w) {
-  auto swap = [](T*& a, T*& b) {
-    T* t = a;
-    a = b;
-    b = t;
-  };
-  swap(w.step.x, w.step.y);
-  swap(w.step.p, w.step.p_next);
-  advance_constraints(w);
-}
-
-// row of the stored states after k steps, -1 where it is not stored
-static int stored_row(const Rollout& r, int k) { return r.every == 0 ? 0 : k % r.every ? -1 : k / r.every; }
-
-// prescribed coordinates of y (nq) at the end of part i of step k, from those of `from` (nq) at the start of the step
-static void prescribed(const ModelData& M, const Rollout& r, const Parts& parts, int k, int i, const double* Rho,
-                       const double* from, double* y) {
-  const int nqk = M.nq - M.nqd;
-  if (!Rho) {
-    copy(y + M.nqd, from + M.nqd, nqk);
-    return;
-  }
-  const double* to = Rho + (r.rho_by_part ? size_t(k) * parts.count + i : size_t(k)) * nqk;
-  if (r.rho_by_part) copy(y + M.nqd, to, nqk);
-  else on_line(M, parts, i, from, to - M.nqd, y);
 }
 
 // One part, of length h, from w.step.x with the prescribed values in w.step.y, to the end; then w begins the next one.
@@ -754,8 +614,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
 // lane l of a step that Newton's iteration did not solve, or whose root is doubtful: by the scalar step with all its
 // fallbacks. in: w.step.x, w.step.p, w.step.u, prescribed values in w.step.y; out: w.step.y, w.step.p_next, w.con.lam,
 // w.con.C1 of the lane
-static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int l, int* iterations,
-                        double* error) {
+int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int l, int* iterations, double* error) {
   Work<double>& d = e->d;
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nq; ++i) {
@@ -775,118 +634,6 @@ static int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double 
   use_dense_rows(d, true);
   for (int i = 0; i < M.nc * M.nv; ++i) w.con.C1[i].v[l] = d.con.C1[i];
   return StepOk;
-}
-
-// count <= width rollouts side by side (same number of steps and same dt). A lane that fails to converge is finished by
-// the scalar step.
-static void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, int from, int to,
-                          RolloutStatus* status, const volatile bool* stop) {
-  Engine* e = engine(s);
-  Work<Lanes>& w = *e->lanes;
-  const ModelData& M = *w.M;
-  const StepOptions o = options(opt);
-  const Parts& parts = *opt.parts;
-  const int nq = M.nq, nqd = M.nqd, nd = M.nd, nc = M.nc;
-  History<Lanes>& history = e->lane_history;
-  double *y = e->buffer, *before = y + nq;  // of one lane
-  const bool judged = r[0].checks;
-  IVec dead{};
-  for (int l = count; l < kWidth; ++l) dead[l] = -1;
-  for (int l = 0; l < count; ++l) status[l] = RolloutStatus{};
-  for (int l = 0; l < kWidth; ++l) {
-    const Rollout& a = r[l < count ? l : 0];
-    for (int i = 0; i < nq; ++i) w.step.x[i].v[l] = a.Q[i];
-    for (int i = 0; i < nd; ++i) w.step.p[i].v[l] = a.P[i];
-  }
-  for (int c = 0; c < nc; ++c) w.con.lam[c] = Lanes(0.0);
-  history.count = 0;
-  history.push(w.step.x, nqd, 0);
-  e->lane_quality.start();
-  for (Checks& c : e->checks) c = Checks{};
-  set_reference(w, w.step.x);
-  start_constraints(w);
-  for (int k = from; k < to && !*stop; ++k) {
-    Lanes* rho0 = e->lane_rho;
-    for (int i = nqd; i < nq; ++i) rho0[i - nqd] = w.step.x[i];
-    for (int l = 0; l < kWidth; ++l) {
-      const Rollout& a = r[l < count ? l : 0];
-      for (int i = 0; i < M.nu; ++i) w.step.u[i].v[l] = a.U ? a.U[size_t(k) * M.nu + i] : 0.0;
-      e->spent[l] = 0;
-    }
-    IVec alive = ~dead;  // at the start of the step
-    for (int part = 0; part < parts.count; ++part) {
-      const double h = parts.count == 1 ? r[0].dt[k] : r[0].dt[k] * parts.length[part];
-      for (int l = 0; nqd < nq && l < kWidth; ++l) {
-        const Rollout& a = r[l < count ? l : 0];
-        for (int i = nqd; i < nq; ++i) before[i] = rho0[i - nqd].v[l];
-        prescribed(M, a, parts, k, part, a.Rho, before, y);
-        for (int i = nqd; i < nq; ++i) w.step.y[i].v[l] = y[i];
-      }
-      if (o.stop > 0)
-        for (int i = 0; i < nqd; ++i) w.step.y[i] = w.step.x[i];
-      else history.guess(w.step.y, nqd, h);
-      normalize_balls(M, w.step.y, 0, nd);
-      set_reference(w, w.step.x);
-      int iterations = 0;
-      Lanes error;
-      IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
-      if (judged) e->lane_quality.take_middle(w, h);
-      for (int l = 0; l < count; ++l) {
-        if (dead[l]) continue;
-        bool far = false;  // a doubtful root: the scalar step decides
-        for (int i : M.hinges) far = far || !(__builtin_fabs(w.step.y[i].v[l] - w.step.x[i].v[l]) <= kHalfTurn);
-        for (const Ball& b : M.balls) {
-          double c = 0;
-          for (int i = b.q; i < b.q + 4; ++i) c += w.step.x[i].v[l] * w.step.y[i].v[l];
-          far = far || turns_far(c);
-        }
-        int its = iterations;
-        if (!ok[l] || far) {
-          double err = 0;
-          const int st = step_of_lane(e, w, o, h, l, &its, &err);
-          if (st != StepOk) {
-            dead[l] = -1;
-            status[l].steps = k;
-            status[l].status = st;
-            status[l].error = err;
-          } else if (judged) {
-            e->quality.follow_lane(M, l, e->lane_quality);
-            e->quality.take_middle(e->d, h);
-            e->lane_quality.take_lane(M, l, e->quality.now);
-          }
-        }
-        e->spent[l] += its;
-      }
-      // dead lanes keep their configuration, so that nothing overflows
-      for (int l = 0; l < count; ++l)
-        if (dead[l]) {
-          for (int i = 0; i < nq; ++i) w.step.y[i].v[l] = w.step.x[i].v[l];
-          for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
-        }
-      if (judged) e->lane_quality.add_part(w, o, parts, part, h);
-      history.push(w.step.y, nqd, h);
-      advance(w);
-    }
-    const Verdict<Lanes> found = judged ? e->lane_quality.end_step(M, o, parts) : Verdict<Lanes>{};
-    for (int l = 0; l < count; ++l) {
-      const Rollout& a = r[l];
-      if (!alive[l] || dead[l]) continue;  // what a failed rollout has stored ends with its last whole step
-      status[l].steps = k + 1;
-      Checks& checks = e->checks[l];
-      checks.add(found.jump.v[l], found.error.v[l], found.balance.v[l], found.variable.v[l]);
-      const int row = stored_row(a, k + 1);
-      if (row < 0) continue;
-      for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.step.x[i].v[l];
-      for (int i = 0; i < nd; ++i) a.P[size_t(row) * nd + i] = w.step.p[i].v[l];
-      if (a.Lam && row > 0)
-        for (int c = 0; c < nc; ++c)
-          a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c].v[l]
-                                                             : w.con.lam[c].v[l] / parts.length[parts.count - 1];
-      if (a.iterations) a.iterations[row > 0 ? row - 1 : 0] = e->spent[l];
-      if (a.checks) checks.store(a.checks + size_t(row > 0 ? row - 1 : 0) * kChecks);
-      if (a.every > 0) checks = Checks{};
-    }
-  }
 }
 
 // ---- linearization
@@ -1257,19 +1004,6 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
 }
 
 // ---- parameters
-static ParameterScratch* parameter_scratch(Engine* e) {
-  if (e->parameters) return e->parameters;
-  void* room = std::aligned_alloc(64, (sizeof(ParameterScratch) + 63) / 64 * 64);
-  if (!room) return nullptr;
-  e->parameters = new (room) ParameterScratch;
-  if (e->parameters->init(*e->d.M)) return e->parameters;
-  e->parameters->~ParameterScratch();
-  std::free(room);
-  return e->parameters = nullptr;
-}
-
-static bool parameters_known(const ModelData& M) { return knows_numbers(M); }
-
 static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const double* x, const double* p,
                               const double* u, double* y, double* lam, const double* zq, const double* zp,
                               const double* zl, const ParameterLinks& links, double* grad, double* by) {
@@ -1331,75 +1065,6 @@ static int sensitivity(Scratch* s, const Options& opt, double dt, const double* 
   }
   sensitivity_to_chart(M, pnext, -1, columns, S);
   return ok ? StepOk : StepSingular;
-}
-
-// derivatives of L = T - V at (q, v) by the parameters, or, with (dq, dv) not null, their change along it; added to
-// `by`
-static bool lagrangian_parameters(Scratch* s, const double* q, const double* v, const double* dq, const double* dv,
-                                  const ParameterLinks& links, double* by) {
-  ParameterScratch* t = parameter_scratch(engine(s));
-  if (!t) return false;
-  Work<double>& w = at(s, q, v, nullptr);
-  const ModelData& M = *w.M;
-  start_sums(w, *t, links);
-  for (int i = 0; i < M.nq; ++i) t->d.kin.q[i] = Dual(q[i]);
-  for (int i = 0; i < M.nv; ++i) {
-    t->d.kin.v[i] = Dual(v[i], dv ? dv[i] : 0.0);
-    t->d.step.moved[i] = Dual(0.0, dq ? dq[i] : 0.0);
-  }
-  integrate(M, t->d.kin.q, t->d.step.moved, t->d.kin.q, 0, M.nv);
-  poses(t->d, t->d.kin.q, t->d.kin.mid);
-  gradient(t->d);
-  lagrangian_by_numbers(t->d, t->g);
-  links.add(t->g.out, by, [dq](const Dual& x) { return dq ? x.d : x.v; });
-  return true;
-}
-
-// derivatives by the parameters of the constraints at q: h (nc, links.count; rows on velocities stay), and of the
-// origins of frames, in world axes: p (3 count, links.count); added to
-static bool configuration_parameters(Scratch* s, const double* q, int count, const int* frame,
-                                     const ParameterLinks& links, double* h, double* p) {
-  ParameterScratch* t = parameter_scratch(engine(s));
-  if (!t) return false;
-  Work<double>& w = at(s, q, nullptr, nullptr);
-  Work<Dual>& d = t->d;
-  const ModelData& M = *w.M;
-  for (int i = 0; i < M.nq; ++i) w.step.y[i] = q[i];
-  for (int c = 0; c < M.nh; ++c) {
-    t->unit[c] = 1;
-    end_by_parameters(w, *t, 0.0, links, t->unit.data(), h + size_t(c) * links.count);
-    t->unit[c] = 0;
-  }
-  start_sums(w, *t, links);
-  for (int i = 0; i < M.nq; ++i) d.kin.q[i] = Dual(q[i]);
-  poses(d, d.kin.q, d.kin.mid);
-  for (int i = 0; i < 3 * count; ++i) {  // a unit force on the origin
-    start_sums(w, *t, links);
-    clear_wrenches(d, t->g);
-    const V3<Dual> f = {d.kin.mid.R[0].c[i % 3].x, d.kin.mid.R[0].c[i % 3].y, d.kin.mid.R[0].c[i % 3].z};
-    const int site = frame[i / 3];
-    add_on_site(d, t->g, site, d.kin.mid, {cross(site_position(M, M.sites[site], d.kin.mid), f), f});
-    for (int j = M.nj - 1; j >= 0; --j) add_on_base(d, t->g, j, d.kin.q, d.kin.mid, zero6<Dual>());
-    links.add(t->g.out, p + size_t(i) * links.count, [](const Dual& x) { return x.v; });
-  }
-  return true;
-}
-
-// derivatives of the generalized forces by the parameters: by (nd, links.count), added to
-static bool force_parameters(Scratch* s, const double* q, const double* v, const double* u, const ParameterLinks& links,
-                             double* by) {
-  ParameterScratch* t = parameter_scratch(engine(s));
-  if (!t) return false;
-  Work<double>& w = at(s, q, v, u);
-  poses(w, w.kin.q, w.kin.mid);
-  for (int i = 0; i < w.M->nd; ++i) {
-    start_sums(w, *t, links);
-    t->unit[i] = 1;
-    forces_by_numbers(w, t->d, t->unit.data(), t->g);
-    t->unit[i] = 0;
-    links.add(t->g.out, by + size_t(i) * links.count, [](const Dual& x) { return x.d; });
-  }
-  return true;
 }
 
 static size_t products_room(int rows, int columns) { return gemm_workspace(columns, columns, rows); }

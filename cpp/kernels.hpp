@@ -1,5 +1,5 @@
-// KernelTable: the numeric core behind plain pointers, compiled once per instruction set (engine.cpp) and chosen at run
-// time. Arrays are row-major doubles. "Scratch" is an opaque per-thread workspace.
+// KernelTable: the numeric core behind plain pointers, compiled once per instruction set (engine*.cpp) and chosen at
+// run time. Arrays are row-major doubles. "Scratch" is an opaque per-thread workspace.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -115,7 +115,7 @@ struct KernelTable {
   std::size_t (*riccati_workspace)(int states, int inputs);
   void (*riccati_rollout)(const RiccatiProblem&, const RiccatiSolution&, const double* x0, double* X, double* U);
   bool (*ekf)(const EkfProblem&, int begin, int end);  // false: not enough memory
-  // derivatives by parameters (parameters.hpp)
+  // derivatives by parameters (parameters_dual.hpp)
   bool (*parameters_known)(const ModelData&);
   // as adjoint; by (links.count): added to
   int (*adjoint_parameters)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u,

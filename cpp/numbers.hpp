@@ -1,7 +1,7 @@
 // Numbers of a compiled model, counted: those that `Core.with_numbers` can set (group, index, entry), and those by
-// which parameters.hpp differentiates. Both count alike, but for poses: a joint base or a site is set by twelve numbers
-// (R by columns, p) and moves in six ways (a twist along the axes of what carries it, about its origin: turning,
-// shifting). src/dalembert/model/numbers.py knows the same groups.
+// which parameters_dual.hpp differentiates. Both count alike, but for poses: a joint base or a site is set by twelve
+// numbers (R by columns, p) and moves in six ways (a twist along the axes of what carries it, about its origin:
+// turning, shifting). src/dalembert/model/numbers.py knows the same groups.
 #pragma once
 #include <vector>
 #include "model.hpp"

@@ -2,11 +2,18 @@
 // second order contracted with a costate (Structured linearization, eqs 8-27, 31-32, in the factored form of
 // docs/kernels.md 11, 12).
 #pragma once
-#include "ball_second.hpp"
+#include "del.hpp"
 #include "gemm.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
+
+// second order of what turns or rolls, in ball_second.hpp (engine_dual.cpp)
+void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, const double* mu, const double* zp,
+                double* rows);
+void velocity_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, double* rows);
+void ball_forces_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt, const double* mu,
+                        const double* zp);
 
 template <class T> DAL_INLINE void axpy(T* __restrict y, const T a, const T* __restrict x, int n) {
   for (int i = 0; i < n; ++i) y[i] += a * x[i];

@@ -1,5 +1,5 @@
-// Where elements add what they know of the derivatives of an action by the numbers of the model (parameters.hpp): by
-// their own numbers, and by small motions of their sites as wrenches, which the tree sums inward to its joint bases.
+// Where elements add what they know of the derivatives of an action by the numbers of the model (parameters_dual.hpp):
+// by their own numbers, and by small motions of their sites as wrenches, which the tree sums inward to its joint bases.
 //
 // Every kind has   static void by_numbers(w, e, q, P, weight, g)   that adds weight times the derivatives of its value
 // V or h to g (potentials, constraints), or, for forces,   static void by_numbers(w, d, e, delta, along_v, g)   that

@@ -1,0 +1,121 @@
+// Motions side by side: the kernels of engine.cpp on vectors, for rollouts and for batches of filters.
+#include "ekf.hpp"
+#include "engine.hpp"
+
+namespace dalembert {
+namespace DALEMBERT_ARCH {
+
+// count <= width rollouts side by side (same number of steps and same dt). A lane that fails to converge is finished by
+// the scalar step.
+void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, int from, int to, RolloutStatus* status,
+                   const volatile bool* stop) {
+  Engine* e = engine(s);
+  Work<Lanes>& w = *e->lanes;
+  const ModelData& M = *w.M;
+  const StepOptions o = options(opt);
+  const Parts& parts = *opt.parts;
+  const int nq = M.nq, nqd = M.nqd, nd = M.nd, nc = M.nc;
+  History<Lanes>& history = e->lane_history;
+  double *y = e->buffer, *before = y + nq;  // of one lane
+  const bool judged = r[0].checks;
+  IVec dead{};
+  for (int l = count; l < kWidth; ++l) dead[l] = -1;
+  for (int l = 0; l < count; ++l) status[l] = RolloutStatus{};
+  for (int l = 0; l < kWidth; ++l) {
+    const Rollout& a = r[l < count ? l : 0];
+    for (int i = 0; i < nq; ++i) w.step.x[i].v[l] = a.Q[i];
+    for (int i = 0; i < nd; ++i) w.step.p[i].v[l] = a.P[i];
+  }
+  for (int c = 0; c < nc; ++c) w.con.lam[c] = Lanes(0.0);
+  history.count = 0;
+  history.push(w.step.x, nqd, 0);
+  e->lane_quality.start();
+  for (Checks& c : e->checks) c = Checks{};
+  set_reference(w, w.step.x);
+  start_constraints(w);
+  for (int k = from; k < to && !*stop; ++k) {
+    Lanes* rho0 = e->lane_rho;
+    for (int i = nqd; i < nq; ++i) rho0[i - nqd] = w.step.x[i];
+    for (int l = 0; l < kWidth; ++l) {
+      const Rollout& a = r[l < count ? l : 0];
+      for (int i = 0; i < M.nu; ++i) w.step.u[i].v[l] = a.U ? a.U[size_t(k) * M.nu + i] : 0.0;
+      e->spent[l] = 0;
+    }
+    IVec alive = ~dead;  // at the start of the step
+    for (int part = 0; part < parts.count; ++part) {
+      const double h = parts.count == 1 ? r[0].dt[k] : r[0].dt[k] * parts.length[part];
+      for (int l = 0; nqd < nq && l < kWidth; ++l) {
+        const Rollout& a = r[l < count ? l : 0];
+        for (int i = nqd; i < nq; ++i) before[i] = rho0[i - nqd].v[l];
+        prescribed(M, a, parts, k, part, a.Rho, before, y);
+        for (int i = nqd; i < nq; ++i) w.step.y[i].v[l] = y[i];
+      }
+      if (o.stop > 0)
+        for (int i = 0; i < nqd; ++i) w.step.y[i] = w.step.x[i];
+      else history.guess(w.step.y, nqd, h);
+      normalize_balls(M, w.step.y, 0, nd);
+      set_reference(w, w.step.x);
+      int iterations = 0;
+      Lanes error;
+      IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
+      if (judged) e->lane_quality.take_middle(w, h);
+      for (int l = 0; l < count; ++l) {
+        if (dead[l]) continue;
+        bool far = false;  // a doubtful root: the scalar step decides
+        for (int i : M.hinges) far = far || !(__builtin_fabs(w.step.y[i].v[l] - w.step.x[i].v[l]) <= kHalfTurn);
+        for (const Ball& b : M.balls) {
+          double c = 0;
+          for (int i = b.q; i < b.q + 4; ++i) c += w.step.x[i].v[l] * w.step.y[i].v[l];
+          far = far || turns_far(c);
+        }
+        int its = iterations;
+        if (!ok[l] || far) {
+          double err = 0;
+          const int st = step_of_lane(e, w, o, h, l, &its, &err);
+          if (st != StepOk) {
+            dead[l] = -1;
+            status[l].steps = k;
+            status[l].status = st;
+            status[l].error = err;
+          } else if (judged) {
+            e->quality.follow_lane(M, l, e->lane_quality);
+            e->quality.take_middle(e->d, h);
+            e->lane_quality.take_lane(M, l, e->quality.now);
+          }
+        }
+        e->spent[l] += its;
+      }
+      // dead lanes keep their configuration, so that nothing overflows
+      for (int l = 0; l < count; ++l)
+        if (dead[l]) {
+          for (int i = 0; i < nq; ++i) w.step.y[i].v[l] = w.step.x[i].v[l];
+          for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
+        }
+      if (judged) e->lane_quality.add_part(w, o, parts, part, h);
+      history.push(w.step.y, nqd, h);
+      advance(w);
+    }
+    const Verdict<Lanes> found = judged ? e->lane_quality.end_step(M, o, parts) : Verdict<Lanes>{};
+    for (int l = 0; l < count; ++l) {
+      const Rollout& a = r[l];
+      if (!alive[l] || dead[l]) continue;  // what a failed rollout has stored ends with its last whole step
+      status[l].steps = k + 1;
+      Checks& checks = e->checks[l];
+      checks.add(found.jump.v[l], found.error.v[l], found.balance.v[l], found.variable.v[l]);
+      const int row = stored_row(a, k + 1);
+      if (row < 0) continue;
+      for (int i = 0; i < nq; ++i) a.Q[size_t(row) * nq + i] = w.step.x[i].v[l];
+      for (int i = 0; i < nd; ++i) a.P[size_t(row) * nd + i] = w.step.p[i].v[l];
+      if (a.Lam && row > 0)
+        for (int c = 0; c < nc; ++c)
+          a.Lam[size_t(row - 1) * nc + c] = parts.count == 1 ? w.con.lam[c].v[l]
+                                                             : w.con.lam[c].v[l] / parts.length[parts.count - 1];
+      if (a.iterations) a.iterations[row > 0 ? row - 1 : 0] = e->spent[l];
+      if (a.checks) checks.store(a.checks + size_t(row > 0 ? row - 1 : 0) * kChecks);
+      if (a.every > 0) checks = Checks{};
+    }
+  }
+}
+
+}  // namespace DALEMBERT_ARCH
+}  // namespace dalembert
