@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> None:
         v = motion.v[int(np.searchsorted(motion.t, first + 1e-9))]
         energy = motion.energy()
         print(
-            f"cradle, {law}: speeds after the first impact {np.round(v / np.abs(v).max(), 2)}, {len(motion.impacts)} impacts, "
+            f"cradle, {law}: speeds after the first impact {np.round(v / np.abs(v).max(), 2) + 0.0}, {len(motion.impacts)} impacts, "
             f"energy within {np.abs(energy - energy[0]).max():.1e} J of {9.81 * (1 - np.cos(0.5)):.2f}"
         )
     arm = falling_arm()

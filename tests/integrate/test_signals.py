@@ -76,7 +76,7 @@ def study() -> None:
 
 LONG = {
     "solve_lq": riccati,
-    "linearize_trajectory": along("linearize", 40, 2000, 6),
+    "linearize_trajectory": along("linearize", 40, 5000, 6),
     "second_order_trajectory": along("second", 30, 3000, 6),
     "project": along("project", 20, 200_000),
     "monte_carlo": study,
@@ -158,7 +158,7 @@ def test_what_a_handler_raises_comes_out(what: str) -> None:
         "linearize": LONG["linearize_trajectory"],
     }[what]
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, 0.7)
+    signal.setitimer(signal.ITIMER_REAL, 0.4)
     try:
         with pytest.raises(TimeoutError, match="too late"):
             call()
