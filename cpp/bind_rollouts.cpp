@@ -151,6 +151,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
   volatile bool stop = false;
   Pulse pulse;
   const KernelTable& k = core.table();
+  lanes = lanes && o.stages == 1;  // stages have a matrix of their own in every lane
   size_t width = lanes ? k.width : 1;
   for (size_t c = 0; c < count; ++c) {
     std::memcpy(Q + c * rows * z.nq, q0.data() + c * z.nq, z.nq * sizeof(double));

@@ -8,7 +8,8 @@
 using namespace dalembert;
 
 static Options make_options(double alpha, double minus, double plus, double tolerance, double h_tolerance,
-                            int max_iterations, bool plain, double stop, const std::vector<double>& h_stop, int order) {
+                            int max_iterations, bool plain, double stop, const std::vector<double>& h_stop, int order,
+                            int stages) {
   Options o;
   o.alpha = alpha;
   o.minus = minus;
@@ -20,6 +21,9 @@ static Options make_options(double alpha, double minus, double plus, double tole
   o.h_stop = h_stop;
   o.parts = parts_of(order);
   if (!o.parts) throw nb::value_error("order must be 2, 4 or 6");
+  if (stages < 1 || stages > 4 || (stages > 1 && order != 2))
+    throw nb::value_error("stages must be 1 to 4, of order 2");
+  o.stages = stages;
   if (stop > 0 && h_stop.empty()) o.h_stop.push_back(stop);
   // errors in units of these must not overflow
   if (stop > 0) o.stop = std::max(stop, 1e-100);
@@ -51,11 +55,11 @@ NB_MODULE(_core, m) {
   nb::class_<Options>(m, "Options")
       .def("__init__",
            [](Options* o, double a, double mi, double pl, double t, double h, int n, bool p, double s,
-              const std::vector<double>& hs,
-              int order) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs, order)); },
+              const std::vector<double>& hs, int order,
+              int stages) { new (o) Options(make_options(a, mi, pl, t, h, n, p, s, hs, order, stages)); },
            nb::arg("alpha"), nb::arg("minus"), nb::arg("plus"), nb::arg("tolerance"), nb::arg("h_tolerance"),
            nb::arg("max_iterations"), nb::arg("plain"), nb::arg("stop") = 0.0,
-           nb::arg("h_stop") = std::vector<double>(), nb::arg("order") = 2);
+           nb::arg("h_stop") = std::vector<double>(), nb::arg("order") = 2, nb::arg("stages") = 1);
 
   nb::class_<Core> core(m, "Core");
   core.def(nb::init<const nb::dict&>());

@@ -26,9 +26,27 @@ template <class F> static char* carve(F layout) {
   return block;
 }
 
+// nullptr where there is not enough memory
+static GaussWork* gauss_work(Engine* e, int stages) {
+  GaussWork*& g = e->gauss[stages];
+  if (g) return g;
+  GaussWork layout{};
+  char* block = carve([&](auto take) { layout.layout(*e->d.M, stages, e->d.nw, take); });
+  if (!block) return nullptr;
+  layout.block = block;
+  g = new (std::nothrow) GaussWork(layout);
+  if (!g) std::free(block);
+  else g->forget();
+  return g;
+}
+
 static void drop(Scratch* s) {
   Engine* e = engine(s);
   if (!e) return;
+  for (GaussWork* g : e->gauss) {
+    if (g) std::free(g->block);
+    delete g;
+  }
   if (e->lanes) {
     e->lanes->~Work<Lanes>();
     std::free(e->lanes);
@@ -385,11 +403,31 @@ static int whole_step(Engine* e, const StepOptions& o, const Parts& parts, doubl
   return StepOk;
 }
 
+// one Gauss step from (x, p) with u and the prescribed values in y; its end goes to w.step.y and p_next. exact: its
+// stages are ready for derivatives
+static int gauss_at(Engine* e, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                    const double* y, Given given, bool exact, int* iterations, double* error) {
+  Work<double>& w = e->d;
+  GaussWork* g = gauss_work(e, opt.stages);
+  if (!g) return StepNotFinite;
+  g->judge = false;
+  load_step(w, x, p, u, y, nullptr);
+  const GaussStart start = given == Given::just_solved ? GaussStart::kept : GaussStart::fresh;
+  return gauss_step(w, *g, gauss_rule(opt.stages), options(opt), dt, exact, start, iterations, error);
+}
+
 static int step_once(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
                      double* y, double* lam, double* pnext, int* iterations, double* error) {
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
+  if (opt.stages > 1) {
+    const int status = gauss_at(engine(s), opt, dt, x, p, u, y, Given::guess, false, iterations, error);
+    if (status != StepOk) return status;
+    copy(y, w.step.y, M.nq);
+    copy(pnext, w.step.p_next, M.nd);
+    return StepOk;
+  }
   if (opt.parts->count > 1)
     return whole_step(engine(s), o, *opt.parts, dt, x, p, u, y, lam, pnext, iterations, error, [](int, double) {});
   load_step(w, x, p, u, y, lam);
@@ -537,7 +575,14 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
   double *q0 = e->buffer + nq + nd + nk, *moved = w.step.moved;  // configuration at the start of the step
   Checks& checks = e->checks[0];
   const bool judged = r.checks;
+  GaussWork* g = opt.stages > 1 ? gauss_work(e, opt.stages) : nullptr;
+  if (opt.stages > 1 && !g) {
+    out.status = StepNotFinite;
+    return out;
+  }
+  if (g) g->judge = judged;
   if (!resume) {
+    if (g) g->forget();
     copy(w.step.x, r.Q, nq);
     copy(w.step.p, r.P, nd);
     for (int c = 0; c < nc; ++c) w.con.lam[c] = 0;
@@ -564,7 +609,16 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     copy(q0, w.step.x, nq);
     int total = 0, status = StepOk;
     double error = 0;
-    if (r.adapt > 0) {
+    if (g) {
+      prescribed(M, r, parts, k, 0, Rho, q0, w.step.y);
+      if (r.given) g->h_last = 0;
+      status = gauss_step(w, *g, gauss_rule(opt.stages), o, r.dt[k], false, GaussStart::ahead, &total, &error);
+      if (status == StepOk && judged) {
+        const Verdict<double> v = gauss_verdict(w, *g, gauss_rule(opt.stages), r.dt[k]);
+        checks.add(v.jump, v.error, v.balance, v.variable);
+      }
+      if (status == StepOk) advance(w);
+    } else if (r.adapt > 0) {
       status = adaptive_step(e, o, parts, r, k, q0, checks, &e->share, &total, &error);
     } else {
       for (int part = 0; part < parts.count && status == StepOk; ++part) {
@@ -736,6 +790,17 @@ static int linearize(Scratch* s, const Options& opt, double dt, const double* x,
   Work<double>& w = work(s);
   const ModelData& M = *w.M;
   const StepOptions o = options(opt);
+  if (opt.stages > 1) {
+    int iterations;
+    double error;
+    Engine* e = engine(s);
+    if (int status = gauss_at(e, opt, dt, x, p, u, y, given, true, &iterations, &error)) return status;
+    GaussWork& g = *e->gauss[opt.stages];
+    gauss_tangent(w, g, gauss_rule(opt.stages), dt, false);
+    gauss_first(w, g, gauss_rule(opt.stages), dt, false, w.lin.Z, w.lin.P, w.stride());
+    write_linearization(M, dt, w.step.x, w.step.y, w.lin.Z, w.lin.P, w.stride(), A, B);
+    return StepOk;
+  }
   if (opt.parts->count > 1) {
     Engine* e = engine(s);
     int status = tangent_of_parts(e, o, *opt.parts, dt, x, p, u, y, lam, false, false);
@@ -766,7 +831,14 @@ static int derivatives(Scratch* s, const Options& opt, double dt, const double* 
   double *Yq = w.lin.Z, *Yp = w.lin.P, *YL = w.lin.L, scale = 1;
   const double* p2 = w.step.p_next;
   int status = StepOk;
-  if (parts.count > 1) {
+  if (opt.stages > 1) {
+    int iterations;
+    double error;
+    if ((status = gauss_at(e, opt, dt, x, p, u, y, Given::guess, true, &iterations, &error))) return status;
+    GaussWork& g = *e->gauss[opt.stages];
+    gauss_tangent(w, g, gauss_rule(opt.stages), dt, with_dt);
+    gauss_first(w, g, gauss_rule(opt.stages), dt, with_dt, Yq, Yp, w.stride(with_dt));
+  } else if (parts.count > 1) {
     status = tangent_of_parts(e, o, parts, dt, x, p, u, y, lam, with_dt, true);
     Yq = e->tangent.Yq;
     Yp = e->tangent.Yp;
@@ -843,6 +915,15 @@ static int adjoint_with(Scratch* s, const Options& opt, double dt, const double*
   Engine* e = engine(s);
   const StepOptions o = options(opt);
   bool ok;
+  if (opt.stages > 1) {
+    int iterations;
+    double error;
+    if (int status = gauss_at(e, opt, dt, x, p, u, y, Given::guess, true, &iterations, &error)) return status;
+    GaussWork& g = *e->gauss[opt.stages];
+    gauss_adjoint(w, g, gauss_rule(opt.stages), dt, zq, zp);
+    gauss_gradient(w, g, gauss_rule(opt.stages), dt, zq, zp, grad);
+    return StepOk;
+  }
   if (opt.parts->count > 1) {
     int iterations;
     double error;
@@ -967,6 +1048,19 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
   const int nz = 2 * M.nd + M.nc;
   bool ok = true;
   Engine* e = engine(s);
+  if (opt.stages > 1) {
+    int iterations;
+    double error;
+    if (int status = gauss_at(e, opt, dt, x, p, u, y, Given::guess, true, &iterations, &error)) return status;
+    GaussWork& g = *e->gauss[opt.stages];
+    gauss_tangent(w, g, gauss_rule(opt.stages), dt, false);
+    for (int c = 0; c < count; ++c) {
+      const double* zc = z + size_t(c) * nz;
+      gauss_adjoint(w, g, gauss_rule(opt.stages), dt, zc, zc + M.nd);
+      gauss_second_order(w, g, gauss_rule(opt.stages), dt, zc + M.nd, H + size_t(c) * w.nw * w.nw);
+    }
+    return StepOk;
+  }
   if (opt.parts->count > 1) {
     int iterations;
     double error;
@@ -1004,6 +1098,22 @@ static int second_order(Scratch* s, const Options& opt, double dt, const double*
 }
 
 // ---- parameters
+// gradient of zq.q_k+1 + zp.p_k+1 by the parameters, added to out (links.count); after gauss_adjoint()
+static void gauss_parameters(Engine* e, const Options& opt, double h, const double* u, const double* zp,
+                             const ParameterLinks& links, double* out) {
+  const ModelData& M = *e->d.M;
+  GaussWork& g = *e->gauss[opt.stages];
+  const GaussRule& R = gauss_rule(opt.stages);
+  for (int i = 0; i < R.s; ++i) {
+    gauss_weight(M, g, R, h, i, zp, g.along);
+    for (int d = 0; d < M.nv; ++d) {
+      g.point[d] = d < M.nd ? g.V[i * M.nd + d] : (e->d.step.y[d] - e->d.step.x[d]) / h;
+      g.point[M.nv + d] = d < M.nd ? g.mu[i * M.nd + d] : 0;
+    }
+    weighted_parameters(e, g.Q + i * M.nq, g.point, u, g.along, g.point + M.nv, links, out);
+  }
+}
+
 static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const double* x, const double* p,
                               const double* u, double* y, double* lam, const double* zq, const double* zp,
                               const double* zl, const ParameterLinks& links, double* grad, double* by) {
@@ -1011,6 +1121,11 @@ static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const d
   if (!t) return StepNotFinite;
   Work<double>& w = work(s);
   const StepOptions o = options(opt);
+  if (opt.stages > 1) {
+    const int status = adjoint_at(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad);
+    if (status == StepOk) gauss_parameters(engine(s), opt, dt, u, zp, links, by);
+    return status;
+  }
   return adjoint_with(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad, [&](int, double h, const double* z) {
     motion_by_parameters(w, *t, o, h, links, w.lin.mu, z, by);
     end_by_parameters(w, *t, h, links, w.lin.nu, by);
@@ -1032,6 +1147,36 @@ static void sensitivity_to_chart(const ModelData& M, const double* p, double sig
   }
 }
 
+// S (2 nd, columns) through a Gauss step, as in sensitivity_of_part(): A S, and a row of the parameters for every
+// component of the end. After gauss_at() with exact.
+static void gauss_sensitivity(Engine* e, ParameterScratch& t, const Options& opt, double h, const double* u,
+                              const ParameterLinks& links, int columns, double* S) {
+  Work<double>& w = e->d;
+  const ModelData& M = *w.M;
+  GaussWork& g = *e->gauss[opt.stages];
+  const GaussRule& R = gauss_rule(opt.stages);
+  const int nd = M.nd, nv = M.nv, ld = w.stride();
+  gauss_tangent(w, g, R, h, false);
+  gauss_first(w, g, R, h, false, w.lin.Z, w.lin.P, ld);
+  t.S.assign(size_t(2 * nd) * columns, 0.0);
+  for (int r = 0; r < 2 * nd; ++r) {
+    const double* row = (r < nd ? w.lin.Z : w.lin.P) + size_t(r % nd) * ld;
+    double* out = t.S.data() + size_t(r) * columns;
+    for (int d = 0; d < nd; ++d) {
+      axpy(out, row[d], S + size_t(d) * columns, columns);
+      axpy(out, row[nv + d], S + size_t(nd + d) * columns, columns);
+    }
+    if (!links.count) continue;
+    double *zq = t.delta.data(), *zp = t.zero.data();  // zeros but for one
+    for (int d = 0; d < nd; ++d) zq[d] = 0;
+    (r < nd ? zq : zp)[r % nd] = 1;
+    gauss_adjoint(w, g, R, h, zq, zp);
+    gauss_parameters(e, opt, h, u, zp, links, out);
+    zp[r % nd] = 0;
+  }
+  copy(S, t.S.data(), t.S.size());
+}
+
 static int sensitivity(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
                        double* y, double* lam, double* pnext, Given given, const ParameterLinks& links, int columns,
                        double* S, double* SL) {
@@ -1046,6 +1191,13 @@ static int sensitivity(Scratch* s, const Options& opt, double dt, const double* 
   int iterations;
   double error;
   bool ok = true;
+  if (opt.stages > 1) {
+    if (int status = gauss_at(e, opt, dt, x, p, u, y, Given::guess, true, &iterations, &error)) return status;
+    copy(y, w.step.y, M.nq);
+    copy(pnext, w.step.p_next, M.nd);
+    gauss_sensitivity(e, *t, opt, dt, u, links, columns, S);
+    return StepOk;
+  }
   sensitivity_to_chart(M, p, 1, columns, S);
   if (last > 0) {
     int status = whole_step(e, o, parts, dt, x, p, u, y, lam, pnext, &iterations, &error, [&](int part, double h) {

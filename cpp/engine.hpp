@@ -3,6 +3,7 @@
 #pragma once
 #include "composition.hpp"
 #include "ekf_problem.hpp"
+#include "gauss.hpp"
 #include "kernels.hpp"
 #include "parameters.hpp"
 #include "quality.hpp"
@@ -33,6 +34,7 @@ struct Engine {
   PartTangent tangent;
   double *zq, *ball_rows, *pnext, *costates, *gradient, *square, *packing;
   char *block = nullptr, *lane_block = nullptr;
+  GaussWork* gauss[kMostStages + 1] = {};  // by the number of stages, made when somebody asks for them
 };
 
 inline Engine* engine(Scratch* s) { return reinterpret_cast<Engine*>(s); }
@@ -126,6 +128,9 @@ bool lagrangian_parameters(Scratch* s, const double* q, const double* v, const d
                            const ParameterLinks& links, double* by);
 bool configuration_parameters(Scratch* s, const double* q, int count, const int* frame, const ParameterLinks& links,
                               double* h, double* p);
+// gradient by the parameters of m.(L_q + F) + n.L_v at (q, v, u), m and n (nv), added to out (links.count)
+void weighted_parameters(Engine* e, const double* q, const double* v, const double* u, const double* m, const double* n,
+                         const ParameterLinks& links, double* out);
 bool force_parameters(Scratch* s, const double* q, const double* v, const double* u, const ParameterLinks& links,
                       double* by);
 

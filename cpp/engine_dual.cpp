@@ -85,6 +85,18 @@ bool lagrangian_parameters(Scratch* s, const double* q, const double* v, const d
   return true;
 }
 
+void weighted_parameters(Engine* e, const double* q, const double* v, const double* u, const double* m, const double* n,
+                         const ParameterLinks& links, double* out) {
+  ParameterScratch& t = *e->parameters;
+  lagrangian_parameters(reinterpret_cast<Scratch*>(e), q, v, m, n, links, out);
+  Work<double>& w = at(reinterpret_cast<Scratch*>(e), q, v, u);
+  if (!pushed(*w.M)) return;
+  poses(w, w.kin.q, w.kin.mid);
+  start_sums(w, t, links);
+  forces_by_numbers(w, t.d, m, t.g);
+  links.add(t.g.out, out, [](const Dual& x) { return x.d; });
+}
+
 // derivatives by the parameters of the constraints at q: h (nc, links.count; rows on velocities stay), and of the
 // origins of frames, in world axes: p (3 count, links.count); added to
 bool configuration_parameters(Scratch* s, const double* q, int count, const int* frame, const ParameterLinks& links,

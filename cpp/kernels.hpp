@@ -20,6 +20,7 @@ struct Options {
   double stop = 0;             // see StepOptions
   std::vector<double> h_stop;  // not empty when stop > 0
   const Parts* parts = parts_of(2);
+  int stages = 1;  // above 1: Gauss steps (gauss.hpp), and none of the parts
 };
 
 // what a caller of a derivative has of the step: a guess of its end, its solution, or the solution right after this

@@ -274,6 +274,9 @@ from .integrate import (
     Event as Event,
 )
 from .integrate import (
+    GaussVI as GaussVI,
+)
+from .integrate import (
     MidpointVI as MidpointVI,
 )
 from .integrate import (

@@ -6,6 +6,7 @@ from .continuous import simulate_continuous
 from .discrete_lagrangian import DiscreteLagrangian
 from .euler import EulerModel
 from .events import Event, Occurrence
+from .gauss import GaussVI
 from .midpoint import MidpointVI
 from .motions import CoreMotions, Motions
 from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
@@ -23,6 +24,7 @@ __all__ = [
     "DiscreteLagrangian",
     "EulerModel",
     "Event",
+    "GaussVI",
     "MidpointVI",
     "Motions",
     "Moving",

@@ -328,7 +328,7 @@ class MidpointSteps(Steps):
     def kalman(self, *record: Any, threads: int | None = None, keep: bool = False) -> Any:
         """Many extended Kalman filters at once; arguments and results as those of `kalman_in_core`."""
         vi = self.one_step
-        if not vi.model.configuration.flat:
+        if not vi.model.configuration.flat or vi.scheme.stages > 1:
             return None
         return kalman_in_core(vi._core, vi.options, False, self.dt, *record, threads=threads, keep=keep)
 

@@ -122,8 +122,6 @@ def _kinetic(motion: Trajectory) -> Array:
 
 def checks_of(motion: Trajectory) -> Array:
     """The checks (N, 5) that a motion carries, or else those of its steps solved again; NaN where it is not known what made it."""
-    from .midpoint import MidpointVI
-
     if motion.checks is not None:
         return motion.checks
     none: Array = np.full((motion.steps, 5), np.nan)
@@ -132,9 +130,7 @@ def checks_of(motion: Trajectory) -> Array:
         return none
     if scheme.dt is not None and not np.allclose(motion.dt, scheme.dt, rtol=1e-6, atol=0.0):
         return none  # each n-th state of a motion
-    vi = MidpointVI(
-        motion.model, motion.dt.copy(), order=scheme.order, alpha=scheme.alpha, forcing=scheme.forcing
-    )  # fmt: skip
+    vi = scheme.integrator(motion.model, motion.dt.copy())
     found, done = vi.check(motion)
     found[done:] = np.nan
     return found
@@ -157,10 +153,8 @@ def _variable(motion: Trajectory, checks: Array, step: int) -> str:
 
 def _condition(motion: Trajectory, worst: int, samples: int) -> tuple[Condition | None, float]:
     """The worst condition at some states, and its time."""
-    from .midpoint import MidpointVI
-
     scheme = motion.scheme or Scheme()
-    vi = MidpointVI(motion.model, motion.dt.min(), order=scheme.order, alpha=scheme.alpha)
+    vi = scheme.integrator(motion.model, motion.dt.min())
     at = sorted({worst, *np.linspace(0, motion.steps - 1, samples).round().astype(int).tolist()})
     best: Condition | None = None
     when = math.nan
@@ -180,7 +174,8 @@ def _condition(motion: Trajectory, worst: int, samples: int) -> tuple[Condition 
 def say(motion: Trajectory, accuracy: str, *, order: int, dt: Array, adapt: float | None = None) -> None:
     """Warn or raise when a step of a motion is no longer good; `dt` (N,) are the lengths of the steps."""
     if motion.checks is not None and accuracy != "ignore":
-        _say(motion.checks, accuracy, motion.model, motion.t, order, dt, adapt, "", motion)
+        adapts = motion.scheme is None or motion.scheme.stages == 1
+        _say(motion.checks, accuracy, motion.model, motion.t, order, dt, adapt, "", motion, adapts)
 
 
 def say_of_batch(
@@ -192,7 +187,8 @@ def say_of_batch(
     severity = np.nan_to_num(np.stack([_severity(one) for one in checks]), nan=-1.0).max(axis=1)
     i = int(severity.argmax())
     where = f" of rollout {i} ({int((severity > 1).sum())} of {len(checks)} have such steps)"
-    _say(checks[i][np.isfinite(checks[i]).all(axis=1)], accuracy, model, t, order, np.array(dt), None, where, batch)
+    good = checks[i][np.isfinite(checks[i]).all(axis=1)]
+    _say(good, accuracy, model, t, order, np.array(dt), None, where, batch, False)  # rollouts take no adapt=
 
 
 def _say(
@@ -205,6 +201,7 @@ def _say(
     adapt: float | None,
     where: str,
     result: object,
+    adapts: bool,
 ) -> None:
     if accuracy == "ignore" or not len(checks):
         return
@@ -219,7 +216,7 @@ def _say(
     variable = model.velocities[int(checks[worst, VARIABLE])]
     if adapt is None:
         better = shorter(dt, float(checks[:, JUMP].max()), float(checks[:, ERROR].max()), order)
-        hint = f"try dt = {better:g}, or adapt=1e-3"
+        hint = f"try dt = {better:g}" + (", or adapt=1e-3" if adapts else "")
     else:
         better = dt
         hint = f"the shortest substeps do not reach adapt={adapt:g} there: a singularity or a collision"

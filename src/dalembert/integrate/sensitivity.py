@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
     """A (N, ndx, ndx) and B (N, ndx, nu) of the steps of a motion."""
-    from .midpoint import MidpointVI
-
     scheme = motion.scheme
     if scheme is None or scheme.forcing is None:
         raise ValueError("it is not known which steps made this motion, so they cannot be linearized")
@@ -41,7 +39,7 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
         raise ValueError("only each n-th state of this motion was kept, so its steps cannot be linearized")
     if motion.pieces:
         motion.model.require_holonomic("the derivative of a motion through impacts", "model.without_contacts()")
-    vi = MidpointVI(motion.model, motion.dt, order=scheme.order, alpha=scheme.alpha, forcing=scheme.forcing)
+    vi = scheme.integrator(motion.model, motion.dt)
     m, n = motion.model, motion.steps
     A, B = np.zeros((n, vi.ndx, vi.ndx)), np.zeros((n, vi.ndx, vi.nu))
     rate = np.zeros((n + 1, m.nkv))
@@ -50,7 +48,7 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
     X, U = np.hstack([motion.q, motion.p, rate]), inputs_of(motion)
     contacts = Contacts(vi)
     done = 0
-    free = MidpointVI(m.without_contacts(), motion.dt, order=vi.order, alpha=vi.alpha, forcing=vi.forcing)
+    free = scheme.integrator(m.without_contacts(), motion.dt)
 
     def plain(until: int) -> None:
         if until > done:
