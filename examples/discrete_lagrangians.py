@@ -149,10 +149,12 @@ def main() -> None:
         a.set(xlabel="step (s)", ylabel="error after 1 s (rad)", title="double pendulum")
         a.set_xticks(lengths, [f"{dt:g}" for dt in lengths])
         a.minorticks_off()
-        a.legend(fontsize=8)
+        a.set_ylim(2e-6, None)  # room for the legend, which is also that of the energies
+        a.legend(fontsize=8, loc="lower right")
         for name in RULES:
             b.plot(0.02 * np.arange(len(energies[name])), energies[name] - energies[name][0], lw=0.7, label=name)
-        b.set(xlabel="time (s)", ylabel="energy − start (J)", title="energy at dt = 0.02 s")
+        b.set(xlabel="time (s)", ylabel="energy − start (J)", title="energy at dt = 0.02 s", xlim=(0, 20))
+        b.set_yscale("symlog", linthresh=0.01)
         figure.savefig(out / "discrete_lagrangians.png")
     print("figure:", out / "discrete_lagrangians.png")
 

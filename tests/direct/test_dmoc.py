@@ -548,7 +548,7 @@ def test_acrobot_is_refined_until_its_plan_is_a_motion():
     problem = {"start": DOWN, "goal": UP, "time": 3.0, "effort": 1.0}
     plan = da.dmoc(acrobot(), steps=30, refine="auto", **problem)
     assert plan.success
-    assert plan.defect <= 0.03
+    assert max(plan.replay_error, plan.defect) <= 0.03
     assert np.abs(np.diff(plan.q, axis=0)).max() < 0.6
     sizes = [row[0] for row in plan.refinements]
     assert sizes == [30 * 2**k for k in range(len(sizes))]

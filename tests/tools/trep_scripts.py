@@ -3,7 +3,8 @@
     python -m tests.tools.trep_scripts FOLDER [part of a name ...]
 
 FOLDER is a copy of trep's `examples` or of any scripts; nothing in it is changed. The conversion is mechanical: lib2to3
-(Python 3.11 or 3.12 has it), then the substitutions below. Files that a script reads are copied along.
+(Python 3.11 or 3.12 has it), then the substitutions below. Files that a script reads are copied along; the one extension
+in C among trep's examples has a stand-in in Python (`trep_piston.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +31,15 @@ SUBSTITUTIONS = (
     (r"^\s*\w+\.hold\((True|False)\)$", "pass", "gone from matplotlib"),
     (r'("[^"\n]*%\.2f[^"\n]*") % (\w+)', r"\1 % np.squeeze(\2)", "NumPy takes no array of one number for it"),
     (r"\[0:len\((\w+)\)/2\]", r"[0:len(\1)//2]", "a division of integers in Python 2"),
+    (
+        r"^import (_piston)$",
+        r"try:\n    from . import \1\nexcept ImportError:\n    import \1",
+        "the extension of this folder, in a package or not",
+    ),
 )
 AFTER = {"pend-closed-loop.py": "pend-optimization.py"}  # reads the files that the other writes
-C_API = {"cpiston.py"}  # defines a class over a C extension compiled against trep's headers; its Python twin is used
+# an extension in C, compiled against trep's headers, is written anew in Python: (its source, its stand-in here)
+EXTENSIONS = {"piston.c": ("trep_piston.py", "_piston.py")}
 NO_SCRIPTS = {"setup.py", "conf.py", "__init__.py"}
 
 
@@ -59,6 +66,10 @@ def convert_folder(source: Path, target: Path) -> list[Path]:
         path.write_text(convert(path.read_text(), str(path)))
         if path.name not in NO_SCRIPTS:
             found.append(path)
+    for path in sorted(target.rglob("*.c")):
+        if path.name in EXTENSIONS:
+            here, there = EXTENSIONS[path.name]
+            shutil.copyfile(Path(__file__).with_name(here), path.with_name(there))
     names = {(p.parent, p.name): p for p in found}
     for path in list(found):
         first = names.get((path.parent, AFTER.get(path.name, "")))
@@ -94,9 +105,6 @@ def main() -> int:
         for path in convert_folder(source, Path(folder) / "scripts"):
             name = str(path.relative_to(Path(folder) / "scripts"))
             if len(sys.argv) > 2 and not any(part in name for part in sys.argv[2:]):
-                continue
-            if path.name in C_API:
-                print(f"{name:60s} needs trep's C API")
                 continue
             start = time.perf_counter()
             done = run(path)

@@ -84,8 +84,6 @@ def scripts():
 @pytest.mark.skipif(FOLDER is None, reason="set TREP_SCRIPTS to a folder of scripts for trep to run them")
 @pytest.mark.parametrize("script", scripts() or [None], ids=str)
 def test_folder(script, tmp_path):
-    if script.name in trep_scripts.C_API:
-        pytest.skip("compiled against trep's C headers; its Python twin runs")
     found = {p.relative_to(tmp_path): p for p in trep_scripts.convert_folder(Path(FOLDER), tmp_path)}
     first = trep_scripts.AFTER.get(script.name)
     for path in [script.with_name(first)] if first else []:

@@ -16,13 +16,22 @@ from ..model.model import Model
 from .result import Plan
 
 ENOUGH = 0.03  # replay error and defect of a plan that is a motion
-LEVELS = 4
+SURE, MOST = 4, 8  # meshes that are tried in any case, and in all, as long as the error falls
 TURNS = (0.6, 0.3, 0.15)  # largest turn per step on the first mesh, the second, the others
 
 
 def accurate(plan: Any) -> bool:
     """Whether the replay of a plan stays with it."""
     return plan.success and max(plan.replay_error, plan.defect) <= ENOUGH
+
+
+def wanted(refine: object) -> float:
+    """Replay error and defect that `refine` asks for: "auto", or a number of its own."""
+    if refine == "auto":
+        return ENOUGH
+    if isinstance(refine, (int, float)) and not isinstance(refine, bool) and 0 < refine < np.inf:
+        return float(refine)
+    raise ValueError(f"refine must be None, 'auto' or a positive number, not {refine!r}")
 
 
 def judge(plan: Any) -> Any:
@@ -38,24 +47,31 @@ def judge(plan: Any) -> Any:
     return replace(plan, message=plan.message.split("; replayed with")[0] + said)
 
 
-def refined(solve: Callable[[int, float, Any], Any], steps: int, turn: float | None) -> tuple[Any, tuple[Any, ...]]:
-    """Solve on finer and finer meshes until a plan is accurate: the plan, and what was found on each mesh.
+def refined(
+    solve: Callable[[int, float, Any], Any], steps: int, turn: float | None, aim: float
+) -> tuple[Any, tuple[Any, ...]]:
+    """Solve on finer and finer meshes until replay error and defect are at most `aim`: the plan, and what was found on each mesh.
 
     `solve(steps, turn, guess)` returns a plan; `guess` is None at first and after failures. The turn per step is limited
-    so that no mesh lets a step alias: the energy does not show it, the turn does.
+    so that no mesh lets a step alias: the energy does not show it, the turn does. A motion that is unstable without
+    feedback magnifies what its steps miss (an arm held up for two seconds 140 times), so a few doublings may not do; as long
+    as the defect falls, which does not know of this, the next mesh is worth its time. The finest plan is returned.
     """
     listed: list[tuple[int, float, float | None, float | None]] = []
     plan: Any = None
-    for level in range(LEVELS):
+    before = np.inf
+    for level in range(MOST):
         limit = TURNS[min(level, len(TURNS) - 1)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)
             found = solve(steps * 2**level, limit if turn is None else min(turn, limit), plan)
         listed.append((steps * 2**level, found.objective, found.replay_error, found.defect))
-        plan = found if found.success or plan is None else plan
-        if accurate(plan):
+        plan = found if found.success else plan
+        missed = found.defect if found.success else np.inf
+        done = found.success and max(found.replay_error, missed) <= aim
+        if done or (level + 1 >= SURE and not missed < 0.5 * before):
             break
-        plan = plan if plan.success else None
+        before = missed
     return found if plan is None else plan, tuple(listed)
 
 

@@ -25,7 +25,7 @@ class Plan:
     distance between the two relative to how far the motion goes, `defect` the sum over the steps of the error in
     velocity that one step makes, relative to the largest speed (both in the norm of the mass matrix; None where the
     search failed). Above 0.03 the message says so, with an `AccuracyWarning`. `refinements` lists (steps, objective,
-    replay error, defect) of every mesh that `refine="auto"` took.
+    replay error, defect) of every mesh that `refine` took.
     """
 
     model: Model

@@ -174,6 +174,10 @@ class General:
         given: Any = self.system.reparameterization
         return self._column(given(u, ca.DM(self.system.reference)), self.n, "reparameterization")
 
+    def orthonormal(self, q: SX) -> SX:
+        """q (n,) as it is: which of it are rotations is not known."""
+        return q
+
     @cached_property
     def advance(self) -> Callable[[SX, SX], SX] | None:
         """Relative reparameterization (du, q) -> q, or None where F is an absolute one."""

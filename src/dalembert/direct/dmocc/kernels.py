@@ -68,6 +68,10 @@ class Coordinates:
         """Where an increment d (rank,) leads."""
         return z + d
 
+    def tidy(self, z: SX) -> SX:
+        """z (size,) without what rounding has taken it off the manifold."""
+        return z
+
     def tangent(self, z: SX, r: SX) -> SX:
         """Derivative of place(retract(z, d), r) by d at zero, (n, rank)."""
         import casadi as ca
@@ -112,6 +116,9 @@ class Directors(Coordinates):
     def retract(self, z: SX, d: SX) -> SX:
         return self.mechanics.advance(d, z)  # type: ignore[misc]
 
+    def tidy(self, z: SX) -> SX:
+        return self.mechanics.orthonormal(z)
+
     def tangent(self, z: SX, r: SX) -> SX:
         return self.mechanics.tangent(z)
 
@@ -133,6 +140,9 @@ class Redundant(Directors):
 
     def retract(self, z: SX, d: SX) -> SX:
         return z + d
+
+    def tidy(self, z: SX) -> SX:
+        return z
 
     def tangent(self, z: SX, r: SX) -> SX:
         import casadi as ca
@@ -387,6 +397,11 @@ class Kernels:
         return self._function("retract", chart.retract, z=chart.size, d=chart.rank)
 
     @cache  # noqa: B019
+    def tidy(self, chart: Coordinates) -> Any:
+        """z -> z."""
+        return self._function("tidy", chart.tidy, z=chart.size)
+
+    @cache  # noqa: B019
     def step(self, chart: Coordinates, kept: int, iterations: int, renew: bool) -> Any:
         """(state, tau, h, w, L) -> state and residual after a fixed number of Newton iterations, with one matrix or
         with a new one each time.
@@ -411,6 +426,7 @@ class Kernels:
             fix = ca.solve(matrix, residual(z, z1, r, tau, h, w, L, mu, p), "qr")
             d, change = ca.vertsplit(fix, [0, rank, rank + more])
             z1, mu, moved = retract(z1, d), mu + change, moved + d
+        z1 = self.tidy(chart)(z1)
         plus, near = self.arrival(chart)(z, z1, r, tau, h)
         off = residual(z, z1, r, tau, h, w, L, mu, p)
         return ca.Function("step", [state, *given], [ca.vertcat(z1, plus, mu, near, moved, d1, d2), off])

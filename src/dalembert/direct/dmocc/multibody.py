@@ -343,6 +343,17 @@ class Multibody:
             twists.append(theta2)
         return _join(parts)
 
+    def orthonormal(self, q: SX) -> SX:
+        """q with directors that are orthonormal again: one iteration towards the nearest rotation, exact to second order.
+
+        Products of many rotations drift. What a slider reads off a director that is too long by e moves it by e with
+        every increment, and no iteration then comes below e times its momentum.
+        """
+        import casadi as ca
+
+        parts = [self.split(q, i) for i in range(len(self.system.joints))]
+        return _join([(x, r @ (1.5 * ca.SX.eye(3) - 0.5 * r.T @ r)) for x, r in parts])
+
     def _needs_log(self, i: int) -> bool:
         """Whether a child joint follows (47), and so asks for the rotation vector of this body's increment."""
         for k, p in enumerate(self.system.parents):

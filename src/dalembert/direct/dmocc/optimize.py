@@ -21,7 +21,7 @@ import numpy as np
 
 from ...arrays import Named, matrix, nearest, vector, whole
 from ...text import Brief
-from ..replay import judge, refined
+from ..replay import judge, refined, wanted
 from .kernels import System, dense, flat, kernels, over
 from .motion import Motion, assemble, coordinates, momenta, velocities
 from .nlp import Answer, Program
@@ -44,7 +44,7 @@ class Solution(Brief):
     distance between the two relative to how far the motion goes, `defect` the sum over the steps of the error in
     velocity that one step makes, relative to the largest speed (both in the norm of the mass matrix; None where the
     search failed). Above 0.03 the message says so, with an `AccuracyWarning`. `refinements` lists (steps, objective,
-    replay error, defect) of every mesh that `refine="auto"` took.
+    replay error, defect) of every mesh that `refine` took.
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> disk = MultibodySystem([RigidBody("disk", 1.0, (1, 1, 2))], [Joint("R", "ground", "disk")])
@@ -121,7 +121,7 @@ def optimize(
     turn: float | None = 1.0,
     guess: Motion | Solution | Any = None,
     coarse: Sequence[int] = (),
-    refine: str | None = None,
+    refine: str | float | None = None,
     form: str = "minimal",
     reparameterization: str = "absolute",
     charts: str = "fixed",
@@ -154,8 +154,9 @@ def optimize(
       straight line. Where loops are closed it is brought onto the closures.
     - `coarse`: numbers of steps to solve first, each the guess of the next, e.g. (32, 128) for steps=512: a refinement
       takes a handful of iterations.
-    - `refine="auto"`: double the steps, up to three times, until replay error and defect are at most 0.03; `turn` is at
-      most 0.6 on the first mesh, 0.3 on the second, 0.15 on the others.
+    - `refine="auto"`: double the steps until replay error and defect are at most 0.03, three times and then as long as
+      that at least halves the defect (at most seven times); `turn` is at most 0.6 on the first mesh, 0.3 on the second,
+      0.15 on the others. A number instead of "auto" is what they must come down to. The finest of these plans is returned.
     - `form`: "minimal", "momentum" or "multiplier"; `reparameterization`: "absolute", or "relative" (11), where
       increments lead from node to node, which are unknowns too and keep the problem sparse.
     - `charts`: "fixed", or "renewed" for turns of balls and free bodies beyond half a turn: rotation vectors refer to
@@ -172,15 +173,13 @@ def optimize(
     """
     arguments = {key: value for key, value in locals().items() if key not in ("system", "steps", "guess")}
     if refine is not None:
-        if refine != "auto":
-            raise ValueError(f"refine must be None or 'auto', not {refine!r}")
         arguments["refine"] = None
 
         def solve(count: int, limit: float, first: Any) -> Solution:
             given = arguments | {"coarse": arguments["coarse"] if first is None else ()}
             return optimize(system, steps=count, guess=guess if first is None else first, **given | {"turn": limit})
 
-        found, listed = refined(solve, steps, turn)
+        found, listed = refined(solve, steps, turn, wanted(refine))
         return judge(replace(found, refinements=listed))
     for fewer in coarse:
         found = optimize(system, steps=fewer, guess=guess, **arguments | {"coarse": ()})

@@ -36,14 +36,19 @@ class Stepper:
         self.chart = k.redundant if form == "multiplier" else k.directors if relative else k.coordinates
         self.own = self.chart is k.coordinates
         self._bound: dict[tuple[int, ...], Any] = {}
-        # the residual is an impulse; differences of configurations are rounded
+        # the residual is an impulse, and differences of configurations are rounded: what a single entry loses, and (once a
+        # start is known) what all of them together may, which no tolerance can be asked to beat
         self.rounding = 8 * np.finfo(float).eps * float(np.abs(system.mass_matrix).max()) / self.dt
+        self.unavoidable = 0.0
 
     # ---- state
 
     def begin(self, q: np.ndarray, u: np.ndarray, v: np.ndarray) -> None:
         """Start at configuration q (n,) with coordinates u (nd,) and velocity v (n,)."""
         self.choose, self._bound = self.independent(q, u), {}
+        weights = np.abs(self.system.mass_matrix) @ np.maximum(np.abs(q), 1.0)
+        lost = weights if self.chart is self.k.redundant else np.abs(dense(self.k.nullspace(q))).T @ weights
+        self.unavoidable = 2 * np.finfo(float).eps * float(lost.max(initial=0.0)) / self.dt
         self.state, self.first, self.level = self.pack(q, u, v), True, 0.0
 
     def independent(self, q: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -145,7 +150,7 @@ class Stepper:
         z, p = self.unpack(states)[:2]
         with np.errstate(invalid="ignore"):
             size = np.abs(off).max(axis=0)
-            scale = self.tolerance * np.maximum(1.0, np.abs(p).max(axis=0))
+            scale = np.maximum(self.tolerance * np.maximum(1.0, np.abs(p).max(axis=0)), self.unavoidable)
             if iterations == LADDER[-1]:
                 good = size <= scale
                 self.level = max(self.level, 4 * float(size[good].max(initial=0.0)))
@@ -187,7 +192,7 @@ class Stepper:
             size = float(np.abs(off).max())
             if not np.isfinite(size):
                 raise Stopped("the residual is not finite", size)
-            if size <= floor or (size <= self.tolerance * scale and size > 0.1 * old):
+            if size <= floor or (size <= max(self.tolerance * scale, self.unavoidable) and size > 0.1 * old):
                 break
             if count > 10 and size >= old:
                 raise Stopped(f"Newton's method stopped converging at residual {size:.2e}", size)
@@ -198,6 +203,7 @@ class Stepper:
             z1, moved, mu = flat(retract(z1, fix[:rank])), moved + fix[:rank], mu + fix[rank:]
         else:
             raise Stopped(f"no convergence after {self.limit} iterations, residual {size:.2e}", size)
+        z1 = flat(k.tidy(chart)(z1))
         plus, near = (flat(x) for x in k.arrival(chart)(z, z1, r, tau, self.dt))
         return np.concatenate([z1, plus, mu, near, moved, d1, d2])[:, None], count
 
