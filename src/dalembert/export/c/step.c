@@ -2467,14 +2467,16 @@ static const real *constraint_slope(mech *m, int c, const real *q) {
 //@ end
 enum { NS = @row_length@ }; /* columns of the linear systems: q_k, p_k, inputs, prescribed values@and_multipliers@ */
 
-static inline void add_row(real *restrict to, const real *restrict from, real by) {
+static inline void add_row(real *to, const real *from, real by) {
   int i;
 //@ if four_columns
   for (i = 0; i < NS; i += 4) { /* NS is a multiple of four */
-    to[i] += by * from[i];
-    to[i + 1] += by * from[i + 1];
-    to[i + 2] += by * from[i + 2];
-    to[i + 3] += by * from[i + 3];
+    const real a = to[i] + by * from[i], b = to[i + 1] + by * from[i + 1];
+    const real c = to[i + 2] + by * from[i + 2], d = to[i + 3] + by * from[i + 3];
+    to[i] = a;
+    to[i + 1] = b;
+    to[i + 2] = c;
+    to[i + 3] = d;
   }
 //@ else
   for (i = 0; i < NS; ++i) to[i] += by * from[i];
