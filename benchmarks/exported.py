@@ -31,7 +31,7 @@ DRIVER = """
 enum { NX = @N@_NX, NQ = @N@_NQ, NC = @N@_NC, NU = @N@_NU, NZ = @N@_NZ, CYCLES = @cycles@ };
 static @n@ m;
 static double x[NX], next[NX], z[NQ + NC], zo[NQ + NC], before[NQ], last[NQ], a[NX * NX], b[NX * NU + 1];
-static double P[NX * NX], Pn[NX * NX], xo[NX];
+static double P[NX * NX], Pn[NX * NX], xo[NX], measured[CYCLES][NZ];
 static double work[200000];
 static casadi_int integers[200000];
 static const double *arg[64];
@@ -48,7 +48,7 @@ static double own(int filter) {
   start = now();
   for (k = 0; k < CYCLES; ++k) {
     if (filter) {
-      if (@n@_predict(&m@u@, @N@_DT) || @n@_update(&m, vector_z[k])) return -1;
+      if (@n@_predict(&m@u@, @N@_DT) || @n@_update(&m, measured[k])) return -1;
     } else if (@n@_step(&m@u@, @N@_DT) || @n@_linearize(&m)) return -1;
   }
   return (now() - start) / CYCLES;
@@ -75,7 +75,7 @@ static double theirs(int filter) {
     memcpy(x, next, sizeof x);
     memcpy(z, zo, sizeof z);
     if (!filter) continue;
-    arg[0] = x, arg[1] = P, arg[2] = a, arg[3] = vector_z[k];
+    arg[0] = x, arg[1] = P, arg[2] = a, arg[3] = measured[k];
     res[0] = xo, res[1] = Pn;
     if (casadi_filter(arg, res, integers, work, 0)) return -1;
     memcpy(x, xo, sizeof x);
@@ -84,7 +84,9 @@ static double theirs(int filter) {
   return (now() - start) / CYCLES;
 }
 int main(void) {
-  int round, filter, i;
+  int round, filter, i, k;
+  for (k = 0; k < CYCLES; ++k) /* every sensor speaks: CasADi's filter knows no missing ones */
+    for (i = 0; i < NZ; ++i) measured[k][i] = vector_z[k][i] == vector_z[k][i] || !k ? vector_z[k][i] : measured[k - 1][i];
   for (filter = 0; filter < 2; ++filter) {
     double best[2] = {1e300, 1e300}, off = 0;
     for (round = 0; round < @rounds@; ++round) {

@@ -3,7 +3,8 @@
 python -m benchmarks.parameters gauss_newton   # one iteration of identification against finite differences with mujoco.rollout
 python -m benchmarks.parameters adjoint        # the gradient by 100 parameters against the rollout
 python -m benchmarks.parameters cart_poles     # vector environments against gymnasium's own
-python -m benchmarks.parameters mjx            # gradient of a rollout against a rollout of MJX on the CPU
+python -m benchmarks.parameters mjx            # gradient of a rollout against that of MJX on the CPU
+python -m benchmarks.parameters mjx_nan        # gradients that are not finite, at random states
 """
 
 from __future__ import annotations
@@ -133,40 +134,103 @@ def cart_poles(sizes: tuple[int, ...] = (1, 4, 16, 64, 256, 1024)) -> dict[str, 
     return out
 
 
-def mjx(links: int = 8, steps: int = 1000, dt: float = 0.002, gradient: bool = False) -> dict[str, float]:
-    """The gradient of a rollout by its start, with JAX in double precision, against MJX on the CPU, compilation apart: its rollout alone, or with its
-    `gradient`, which takes long to compile (eight links: more than 25 minutes)."""
+def mjx(links: int = 8, steps: int = 1000, dt: float = 0.002) -> dict[str, float]:
+    """The gradient of a rollout by its start with JAX in double precision, against that of MJX on the CPU; compilation apart.
+
+    What MJX need not compute is switched off (contacts, constraints). Its loop carries positions and velocities only, and its step is
+    evaluated again on the way back (`jax.checkpoint`): with all of its data in the loop the gradient of eight links takes more than
+    25 minutes to compile, so in about three."""
     import jax
     import jax.numpy as jnp
-    import mujoco
-    from mujoco import mjx
 
     from dalembert.bridges.jax import rollout
 
     jax.config.update("jax_enable_x64", True)
-    model = da.models.n_link(links)
-    system = da.System(da.MidpointVI(model, dt), steps=steps)
+    system = da.System(da.MidpointVI(da.models.n_link(links), dt), steps=steps)
     q = np.linspace(0.1, 0.5, links)
     x, u = jnp.array(system.x(q)), jnp.zeros((steps, 0))
     ours = jax.jit(jax.grad(lambda x: (rollout(system, x, u)[-1, :links] ** 2).sum()))
-    other = mujoco.MjModel.from_xml_string(da.dumps(model, "mjcf"))
-    other.opt.timestep, other.opt.iterations, other.opt.ls_iterations = dt, 1, 1
-    other.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
-    there = mjx.put_model(other)
-    data = mjx.make_data(there)
+    step, zero = _mjx_step(system.one_step.model, dt)
 
     def loss(q: Any) -> Any:
-        end, _ = jax.lax.scan(lambda d, _: (mjx.step(there, d), None), data.replace(qpos=q), None, length=steps)
-        return (end.qpos**2).sum()
+        (end, _), _ = jax.lax.scan(jax.checkpoint(step), (q, zero), None, length=steps)
+        return (end**2).sum()
 
-    theirs, at = jax.jit(jax.grad(loss) if gradient else loss), jnp.array(q)
+    theirs, at = jax.jit(jax.grad(loss)), jnp.array(q)
     calls = (lambda: ours(x).block_until_ready(), lambda: theirs(at).block_until_ready())
     first = best(*calls, repeats=1)
     a, b = best(*calls)
     return {"ms": a * 1e3, "mjx ms": b * 1e3, "ratio": b / a, "first call s": first[0], "mjx first call s": first[1]}
 
 
-MEASURES = {f.__name__: f for f in (gauss_newton, adjoint, cart_poles, mjx)}
+def mjx_nan(states: int = 100_000, links: int = 8, dt: float = 0.01) -> dict[str, float]:
+    """Gradients of one step at random states (and at rest) that are not finite: ours and those of MJX, of hinges and of balls."""
+    import jax
+    import jax.numpy as jnp
+
+    from dalembert.bridges.jax import rollout
+
+    jax.config.update("jax_enable_x64", True)
+    rng = np.random.default_rng(0)
+    out = {}
+    for word, model in {"hinges": da.models.n_link(links), "ball": _one_ball()}.items():
+        system = da.System(da.MidpointVI(model, dt), steps=1)
+        q, v = _random_states(model, rng, states)
+        p = np.array([da.mass_matrix(model, a) @ b for a, b in zip(q, v, strict=True)])
+        slope = jax.jit(
+            jax.grad(lambda x, system=system: (rollout(system, x, jnp.zeros((len(x), 1, 0)))[:, -1] ** 2).sum())
+        )
+        out[f"{word}: ours"] = float((~np.isfinite(slope(jnp.array(np.hstack([q, p])))).all(1)).sum())
+        step, _ = _mjx_step(model, dt)
+
+        def loss(qv: Any, step: Any = step) -> Any:
+            (a, b), _ = step(qv, None)
+            return (a**2).sum() + (b**2).sum()
+
+        by = jax.jit(jax.vmap(jax.grad(loss)))
+        bad = 0
+        for part in np.array_split(np.arange(states), max(1, states // 10_000)):
+            gq, gv = by((jnp.array(q[part]), jnp.array(v[part])))
+            bad += int((~(np.isfinite(gq).all(1) & np.isfinite(gv).all(1))).sum())
+        out[f"{word}: MJX"] = float(bad)
+    return out
+
+
+def _one_ball() -> da.Model:
+    """A body on a ball joint."""
+    return da.Model([da.ball("b", da.tz(-0.5, mass=1.0, inertia=(0.02, 0.03, 0.01)))], [da.Gravity()], "ball")
+
+
+def _random_states(model: da.Model, rng: Any, n: int) -> tuple[Any, Any]:
+    """Configurations and velocities; the first hundred are at rest, fifty of them at q = 0."""
+    q, v = rng.uniform(-np.pi, np.pi, (n, model.nq)), rng.normal(0, 3, (n, model.nv))
+    for place in model.configuration.places:
+        q[:, place.q] /= np.linalg.norm(q[:, place.q], axis=1)[:, None]
+    v[:100] = 0
+    q[:50] = model.neutral()
+    return q, v
+
+
+def _mjx_step(model: da.Model, dt: float) -> tuple[Callable[..., Any], Any]:
+    """(q, v) -> (q, v) of MJX without contacts and constraints, as `jax.lax.scan` wants it, and velocities of zero."""
+    import jax.numpy as jnp
+    import mujoco
+    from mujoco import mjx as other
+
+    plain = mujoco.MjModel.from_xml_string(da.dumps(model, "mjcf"))
+    plain.opt.timestep, plain.opt.iterations, plain.opt.ls_iterations = dt, 1, 1
+    plain.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    there = other.put_model(plain)
+    data = other.make_data(there)
+
+    def step(qv: Any, _: Any) -> Any:
+        moved = other.step(there, data.replace(qpos=qv[0], qvel=qv[1]))
+        return (moved.qpos, moved.qvel), None
+
+    return step, jnp.zeros(plain.nv)
+
+
+MEASURES = {f.__name__: f for f in (gauss_newton, adjoint, cart_poles, mjx, mjx_nan)}
 
 
 def main(names: list[str]) -> None:

@@ -77,10 +77,10 @@ class _Task:
         assert isinstance(box, spaces.Box)
         return np.clip(np.asarray(action, dtype=np.float64), box.low, box.high)
 
-    def step(self, x: Array, u: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Next states (n, nx), and which steps have no solution; these stay where they are."""
+    def step(self, x: Array, u: Array) -> tuple[Array, NDArray[np.bool_] | None]:
+        """Next states (n, nx), and which steps have no solution (these stay where they are), None if all have one."""
         try:
-            return self._roll(x, u[:, None])[:, 1], np.zeros(len(x), dtype=bool)
+            return self._roll(x, u[:, None])[:, 1], None
         except ConvergenceError:
             new, failed = x.copy(), np.zeros(len(x), dtype=bool)
             for i in range(len(x)):
@@ -155,11 +155,12 @@ class Environment(gym.Env[Array, Any]):
         if self._count >= task.system.steps:
             raise gym.error.ResetNeeded("call reset: the episode is over, or has not begun")
         u = task.inputs(np.asarray(action)[None])
-        self.state, failed = task.step(self.state, u)
+        self.state, lost = task.step(self.state, u)
+        failed = lost is not None and bool(lost[0])
         self._count += 1
         reward, over = float(task.reward(self.state, u)[0]), bool(task.over(self.state)[0])
-        truncated = bool(failed[0]) or self._count >= task.system.steps
-        return task.observe(self.state)[0], reward, over, truncated, {"failed": True} if failed[0] else {}
+        truncated = failed or self._count >= task.system.steps
+        return task.observe(self.state)[0], reward, over, truncated, {"failed": True} if failed else {}
 
 
 class VectorEnvironment(VectorEnv[Array, Any, Array]):
@@ -187,14 +188,17 @@ class VectorEnvironment(VectorEnv[Array, Any, Array]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.state: Array | None = None
-        self._count = np.zeros(num_envs, dtype=np.int64)
+        self._begun = np.zeros(num_envs, dtype=np.int64)  # when their episodes began, in steps since reset
+        self._now = self._due = 0  # no episode lasts too long before _due
         self._ended = np.zeros(num_envs, dtype=bool)
+        self._some_ended = False
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begin all episodes: what is seen (num_envs, ...), and an empty dict. `seed` for the generator; there are no `options`."""
         super().reset(seed=seed)
         self.state = self._task.start(self.np_random, self.num_envs)
-        self._count[:], self._ended[:] = 0, False
+        self._begun[:], self._now, self._due = 0, 0, self._task.system.steps
+        self._ended, self._some_ended = np.zeros(self.num_envs, dtype=bool), False
         return self._task.observe(self.state), {}
 
     def step(self, actions: Any) -> tuple[Array, Any, Any, Any, dict[str, Any]]:
@@ -204,15 +208,24 @@ class VectorEnvironment(VectorEnv[Array, Any, Array]):
             raise gym.error.ResetNeeded("call reset first")
         u = task.inputs(actions)
         state, failed = task.step(self.state, u)
-        self._count += 1
+        self._now += 1
         reward, over = task.reward(state, u), task.over(state)
-        truncated = failed | (self._count >= task.system.steps)
-        again = self._ended
-        if again.any():
-            which = np.flatnonzero(again)
+        if failed is None and self._now < self._due:
+            truncated = np.zeros(self.num_envs, dtype=bool)
+            ended = over
+        else:
+            truncated = self._now - self._begun >= task.system.steps
+            truncated = truncated if failed is None else truncated | failed
+            ended = over | truncated
+        if self._some_ended:
+            again = self._ended
+            which = again.nonzero()[0]
             state[which] = task.start(self.np_random, len(which))
-            reward, over = np.where(again, 0.0, reward), over & ~again
-            truncated, failed = truncated & ~again, failed & ~again
-            self._count[which] = 0
-        self.state, self._ended = state, over | truncated
-        return task.observe(state), reward, over, truncated, {"failed": failed} if failed.any() else {}
+            reward[which] = 0.0
+            over, truncated, ended = over & ~again, truncated & ~again, ended & ~again
+            failed = None if failed is None else failed & ~again
+            self._begun[which] = self._now
+            self._due = int(self._begun.min()) + task.system.steps
+        self.state, self._ended, self._some_ended = state, ended, bool(ended.any())
+        infos = {} if failed is None or not failed.any() else {"failed": failed}
+        return task.observe(state), reward, over, truncated, infos

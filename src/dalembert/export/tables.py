@@ -315,6 +315,11 @@ def _element_tables(
     sites = any(r["kind"] in ON_SITES for f in rows.values() for _, r in f)
     bound = [r for family in ("constraints", "velocities") for _, r in rows[family]]
     seen = plain["cjoints"] if any(r["kind"] in ON_SITES for r in bound) else []
+    locals_of = [table.local_v[r["vars"] : r["vars"] + r["n"]] for r in bound]
+    repeats = any(len(set(v)) < len(v) for v in locals_of)  # a variable that counts twice
+    axes_move = "height" in words or any(
+        r["kind"] == "Direction" and any(table.path_flag[r["vars"] + i] & 4 for i in range(r["n"])) for r in bound
+    )
     turned_sites = bool(words & {"torsion", "wrench"})
     differences = {"linear_spring", "point_gravity", "site_field", "linear_damper", "distance", "direction", "height"}
     parts: list[str] = []
@@ -357,8 +362,10 @@ def _element_tables(
         )
     if maps:
         parts.append(write.reals("wrench_map", maps, "3 x 6 each: moment and force in the plane of force, torque"))
-    if seen:
-        parts.append(write.integers("seen_joint", seen, "joints that constraints see"))
+    some_seen = 0 < len(seen) < len(plain["joints"])
+    if some_seen:
+        marks = [int(j in seen) for j in range(len(plain["joints"]))]
+        parts.append(write.integers("joint_seen", marks, "1: a joint that constraints see"))
     if table.splines:
         counts = [len(s["ends"]) for s in table.splines]
         parts += [
@@ -384,7 +391,7 @@ def _element_tables(
         "nvc": len(rows["velocities"]),
         "directions": bool(words & {"direction", "height"}),
         "first_sites": bool(words & (differences | {"wrench"})),
-        "second_sites": bool(words & differences),
+        "second_sites": bool(words & (differences - {"direction"})) or axes_move,
         "sites": sites,
         "squares": bool(SQUARES & {r["kind"] for f in rows.values() for _, r in f}),
         "chains": bool(words & {"linear_spring", "point_gravity", "linear_damper"}),
@@ -393,8 +400,17 @@ def _element_tables(
         "numbers": len(numbers),
         "element_inputs": len(inputs),
         "seen": len(seen),
+        "some_seen": some_seen,
+        "or_seen": " (or those that constraints see)" if some_seen else "",
+        "seen_argument": ", int only_seen" if some_seen else "",
+        "only_seen": ", 1" if some_seen else "",
+        "not_only_seen": ", 0" if some_seen else "",
         "pushes": len(table.pushes),
         "damping": damping,
+        "force_slopes": bool(rows["forces"] or damping or plain["balls"]),
+        "repeats": repeats,
+        "plus_if_repeats": "+" if repeats else "",
+        "axes_move": axes_move,
         "any_force": bool(rows["forces"] or table.pushes or damping),
         "out_size": out,
         "arguments": argument > 1 or "tape_potential" in words or bool(words & {"tape_constraint", "tape_velocity"}),

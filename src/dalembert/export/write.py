@@ -17,6 +17,7 @@ from ..estimate import ExtendedKalmanFilter
 from ..files import replacing
 from ..integrate import MidpointVI, OneStep, State
 from ..integrate.midpoint import FORCING
+from ..model import Model
 from ..system import System
 from ..text import Brief
 from .design import Limits, filter_tables, gain_tables, input_limits
@@ -31,9 +32,20 @@ _PRECISION = {
         "h_tolerance": 1e-14,
         "slack": 1e4,
         "epsilon": 1.1e-16,
+        "finish": 1e-13,
+        "small_square": 6e-5,
         "largest": 1e290,
     },
-    "float": {"suffix": "f", "tolerance": 1.5e-6, "h_tolerance": 1.5e-6, "slack": 50, "epsilon": 6e-8, "largest": 1e30},
+    "float": {
+        "suffix": "f",
+        "tolerance": 1.5e-6,
+        "h_tolerance": 1.5e-6,
+        "slack": 50,
+        "epsilon": 6e-8,
+        "finish": 1e-6,
+        "small_square": 6e-3,
+        "largest": 1e30,
+    },
 }
 _SMALL = {
     "double": {
@@ -217,7 +229,11 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         else "",
         "and_linearization": " and its exact linearization" if linearize else "",
         "of_velocities": f", the last {facts['nvc']} of them on velocities" if facts["nvc"] else "",
-        "axes_by": facts["directions"] or facts.get("slip", False),
+        "axes_by": facts.get("axes_move", False) or facts.get("height", False) or facts.get("slip", False),
+        "row_length": _row_length(model, write),
+        "four_columns": real == "double",
+        "and_multipliers": ", multipliers" if nc else "",
+        "and_x_columns": ", and X = N^-1 C0'" if nc else "",
         "minus_constraint": " - Dh(q_k)' lambda" if facts["nh"] else "",
         "minus_velocities": " - a(q_k)' lambda" if facts["nvc"] else "",
         "constraint_equation": "   h(q_k+1) = 0," if facts["nh"] else "",
@@ -240,9 +256,6 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "and_schur": ", and X = N^-1 C0'" if nc else "",
         "parts": len(parts),
         "part_by_input": by_input if nk else "m->b[row * NW + j]",
-        "columns_of_z": "j < NV + ND ? m->a + j : m->b + (j - NV - ND)" if nu + nk else "m->a + j",
-        "row_of_rho": "j >= NV + ND + NU ? m->c1[k * NV + j - NV - NU] : 0" if nk else "0",
-        "stride_of_z": "j < NV + ND ? NX : NW" if nu + nk else "NX",
         "momentum_by_rho": "j >= NU ? m->e22[i * NV + ND + j - NU] : 0" if nk else "0",
         "momentum_by_u": " + (j < NU ? PLUS * dt * m->@g@u[i * NU + j] : 0)".replace(
             "@g@", "g" if facts["balls"] else "f"
@@ -250,6 +263,12 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         if nu
         else "",
     }
+
+
+def _row_length(model: Model, write: Writer) -> int:
+    """Columns of the linear systems of a linearization; a multiple of four in double precision, where computers take several at once."""
+    columns = model.nv + model.nd + model.nu + model.nkv + model.nc
+    return columns + -columns % 4 if write.real == "double" else columns
 
 
 def _control_facts(facts: Facts) -> Facts:
@@ -267,6 +286,7 @@ def _control_facts(facts: Facts) -> Facts:
     what = [word for word, there in (("Kalman filter", ekf), ("regulator", gains)) if there]
     return {
         "control": bool(ekf or gains),
+        "odd_columns": (facts["nv"] + facts["nd"]) % 4,
         "ball_control": bool((ekf or gains) and facts["balls"]),
         "small_angle": "1e-4" if facts["real"] == "double" else "1e-2",
         "along": bool(facts.get("tied") or facts.get("gauged")),

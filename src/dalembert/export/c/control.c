@@ -69,26 +69,50 @@ int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   status = @n@_tangent(m); /* A along the constraints at the end of the step, p without what no step feels */
   if (status != @N@_OK) return status;
 //@ end
-  for (i = 0; i < NX; ++i)
-    for (j = 0; j < width; ++j) {
+  for (i = 0; i < NX; ++i) {
+    const real *a = m->a + i * NX;
+    for (j = 0; j + 4 <= width; j += 4) { /* four columns at a time */
+      real t0 = 0, t1 = 0, t2 = 0, t3 = 0;
+      for (k = 0; k < width; ++k) {
+        const real *row = m->covariance + k * NX + j;
+        t0 += a[k] * row[0];
+        t1 += a[k] * row[1];
+        t2 += a[k] * row[2];
+        t3 += a[k] * row[3];
+      }
+      m->product[i * NX + j] = t0;
+      m->product[i * NX + j + 1] = t1;
+      m->product[i * NX + j + 2] = t2;
+      m->product[i * NX + j + 3] = t3;
+    }
+//@ if odd_columns
+    for (; j < width; ++j) {
       real t = 0;
-      for (k = 0; k < width; ++k) t += m->a[i * NX + k] * m->covariance[k * NX + j];
+      for (k = 0; k < width; ++k) t += a[k] * m->covariance[k * NX + j];
       m->product[i * NX + j] = t;
     }
+//@ end
+  }
 //@ if tied
   for (i = 0; i < NX * NX; ++i) m->covariance[i] = process_noise[i] * (dt / @N@_DT);
   @n@_along(m, m->covariance);
 //@ else
   for (i = 0; i < NX * NX; ++i) m->covariance[i] = @noise_entry@ * (dt / @N@_DT);
 //@ end
-  for (i = 0; i < NX; ++i)
-    for (j = 0; j <= i; ++j) {
-      real t = m->covariance[i * NX + j];
-      for (k = 0; k < width; ++k) t += m->product[i * NX + k] * m->a[j * NX + k];
-      m->covariance[i * NX + j] = t;
-      m->covariance[j * NX + i] = t;
-      if (!is_finite(t)) return @N@_NOT_FINITE;
+  for (i = 0; i < NX; ++i) {
+    const real *product = m->product + i * NX;
+    for (j = 0; j <= i; j += 2) { /* two columns at a time; NX is even */
+      const real *a = m->a + j * NX, *b = a + NX;
+      real s = m->covariance[i * NX + j], t = m->covariance[i * NX + j + 1];
+      for (k = 0; k < width; ++k) {
+        s += product[k] * a[k];
+        t += product[k] * b[k];
+      }
+      m->covariance[i * NX + j] = m->covariance[j * NX + i] = s;
+      if (j < i) m->covariance[i * NX + j + 1] = m->covariance[(j + 1) * NX + i] = t;
+      if (!is_finite(s) || !is_finite(t)) return @N@_NOT_FINITE;
     }
+  }
   return @N@_OK;
 }
 

@@ -54,6 +54,7 @@ typedef struct {
   @n@_real rotation[@rotation_size@]; /* @rotation_words@ */
   @n@_real position[@dp@];
   @n@_real axis[@dp@];
+  @n@_real angle, cosine, sine; /* of a hinge: what turned it last */
 } @n@_pose;
 //@ if balls
 
@@ -130,8 +131,16 @@ typedef struct {
   @n@_real e12[@N@_NV * @N@_NV];
 //@ if blocks
   @n@_real e11[@N@_NV * @N@_NV], e21[@N@_NV * @N@_NV], e22[@N@_NV * @N@_NV];
+//@ if linearize
+  @n@_real z[@N@_ND * @row_length@]; /* linear systems by rows */
+//@ if nc
+  @n@_real l[@N@_NC * @row_length@];
+//@ end
+//@ end
 //@ if any_force
+//@ if force_slopes
   @n@_real fx[@N@_ND * @N@_NV], fy[@N@_ND * @N@_NV];
+//@ end
 //@ if nu
   @n@_real fu[@N@_ND * @N@_NU];
 //@ end
@@ -151,6 +160,9 @@ typedef struct {
 //@ end
 //@ if sites
   @n@_real gap[@dp@], gap_by[@max_local@][@dp@], turn[@max_local@][@da@];
+//@ end
+//@ if directions
+  @n@_real span;
 //@ end
 //@ if axes_by
   @n@_real axis_by[@max_local@][@dp@];

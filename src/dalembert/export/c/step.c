@@ -54,6 +54,10 @@ enum {
 #define H_TOLERANCE R(@h_tolerance@)
 #define SLACK R(@slack@)     /* an iteration that stagnates at rounding is accepted within so many tolerances */
 #define EPSILON R(@epsilon@) /* half the distance from 1 to the next number */
+//@ if balls
+//@ else
+#define FINISH R(@finish@)   /* a step of Newton's method below it is the last, and nothing is evaluated after it */
+//@ end
 #define LARGEST R(@largest@) /* numbers above it count as not finite */
 
 /* ---- the model ------------------------------------------------------------------------------------------------- */
@@ -65,6 +69,12 @@ enum {
 enum { DP = 2, DA = 1, DM = 3 }; /* numbers of a point, of an axis, of a motion */
 
 static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1]; }
+
+/* a += b of points */
+static void point_add(real *a, const real *b) {
+  a[0] += b[0];
+  a[1] += b[1];
+}
 
 /* rotation (cosine, sine) times vector */
 static void rotate(const real *rotation, const real *v, real *out) {
@@ -81,6 +91,27 @@ static void turn(const real *axis, const real *v, real *out) {
 //@ end
 
 static real motion_dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+/* a += b of motions or forces */
+static void motion_add(real *a, const real *b) {
+  a[0] += b[0];
+  a[1] += b[1];
+  a[2] += b[2];
+}
+
+/* x A + B of two motions */
+static void motion_line(real x, const real *a, const real *b, real *out) {
+  out[0] = x * a[0] + b[0];
+  out[1] = x * a[1] + b[1];
+  out[2] = x * a[2] + b[2];
+}
+
+/* x A - B of two motions */
+static void motion_less(real x, const real *a, const real *b, real *out) {
+  out[0] = x * a[0] - b[0];
+  out[1] = x * a[1] - b[1];
+  out[2] = x * a[2] - b[2];
+}
 
 /* A x B of two motions */
 static void motion_cross(const real *a, const real *b, real *out) {
@@ -112,6 +143,12 @@ enum { DP = 3, DA = 3, DM = 6 }; /* numbers of a point, of an axis, of a motion 
 
 static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
+/* a += b of points */
+static void point_add(real *a, const real *b) {
+  int i;
+  for (i = 0; i < 3; ++i) a[i] += b[i];
+}
+
 static void cross3(const real *a, const real *b, real *out) {
   out[0] = a[1] * b[2] - a[2] * b[1];
   out[1] = a[2] * b[0] - a[0] * b[2];
@@ -137,6 +174,24 @@ static void turn(const real *axis, const real *v, real *out) { cross3(axis, v, o
 //@ end
 
 static real motion_dot(const real *a, const real *b) { return dot(a, b) + dot(a + 3, b + 3); }
+
+/* a += b of motions or forces */
+static void motion_add(real *a, const real *b) {
+  int i;
+  for (i = 0; i < 6; ++i) a[i] += b[i];
+}
+
+/* x A + B of two motions */
+static void motion_line(real x, const real *a, const real *b, real *out) {
+  int i;
+  for (i = 0; i < 6; ++i) out[i] = x * a[i] + b[i];
+}
+
+/* x A - B of two motions */
+static void motion_less(real x, const real *a, const real *b, real *out) {
+  int i;
+  for (i = 0; i < 6; ++i) out[i] = x * a[i] - b[i];
+}
 
 /* A x B of two motions */
 static void motion_cross(const real *a, const real *b, real *out) {
@@ -368,9 +423,14 @@ static real reach(const real *q, int i) {
 /* ---- kinematics [2] ---------------------------------------------------------------------------------------------- */
 
 /* the world about the reference point, which follows the base at q_k and is constant during a step [15.1] */
-static void place_world(const real *q, pose *world) {
+static void place_world(mech *m, const real *q) {
+  pose *world = &m->mid[0];
   real reference[DP];
   int i;
+  for (i = 1; i <= NJ; ++i) m->mid[i].angle = LARGEST; /* no cosine and sine yet */
+//@ if seen
+  for (i = 1; i <= NJ; ++i) m->end[i].angle = LARGEST;
+//@ end
   for (i = 0; i < DP; ++i) reference[i] = reference_start[i];
 //@ if reference_slides
   for (i = 0; i < @reference_slides@; ++i) {
@@ -385,25 +445,43 @@ static void place_world(const real *q, pose *world) {
   for (i = 0; i < DP; ++i) world->position[i] = -world->position[i];
 }
 
+/* cosine and sine of x, where it can be by turning those of an angle nearby that the pose still holds: steps of Newton's
+ * method are small */
+static void turn_pose(pose *here, real x) {
+  const real by = x - here->angle, s = by * by;
+  if (s <= R(@small_square@)) {
+    const real sine = by * (R(1.0) - s / R(6.0) * (R(1.0) - s / R(20.0)));
+    const real less = R(-0.5) * s * (R(1.0) - s / R(12.0) * (R(1.0) - s / R(30.0))), cosine = here->cosine;
+    here->cosine += cosine * less - here->sine * sine;
+    here->sine += here->sine * less + cosine * sine;
+  } else {
+    here->cosine = COS(x);
+    here->sine = SIN(x);
+  }
+  here->angle = x;
+}
+
 //@ if planar
 static void place_joint(int j, const real *q, pose *poses) {
   const pose *up = &poses[joint_parent[j]];
   pose *here = &poses[j + 1];
   const real x = q[joint_q[j]];
-  int i;
   rotate(up->rotation, joint_offset[j], here->position);
-  for (i = 0; i < 2; ++i) here->position[i] += up->position[i];
+  point_add(here->position, up->position);
   if (joint_turns[j]) {
-    const real sine = joint_sign[j] * SIN(x), cosine = COS(x);
+    real sine, cosine;
+    turn_pose(here, x);
+    cosine = here->cosine;
+    sine = joint_sign[j] * here->sine;
     here->rotation[0] = up->rotation[0] * cosine - up->rotation[1] * sine;
     here->rotation[1] = up->rotation[1] * cosine + up->rotation[0] * sine;
     here->axis[0] = joint_sign[j];
   } else {
     rotate(up->rotation, joint_slide[j], here->axis);
-    for (i = 0; i < 2; ++i) {
-      here->rotation[i] = up->rotation[i];
-      here->position[i] += x * here->axis[i];
-    }
+    here->rotation[0] = up->rotation[0];
+    here->rotation[1] = up->rotation[1];
+    here->position[0] += x * here->axis[0];
+    here->position[1] += x * here->axis[1];
   }
 }
 
@@ -456,7 +534,10 @@ static void place_joint(int j, const real *q, pose *poses) {
 //@ end
   if (joint_turns[j]) {
     real *first = &here->rotation[3 * ((k + 1) % 3)], *second = &here->rotation[3 * ((k + 2) % 3)];
-    const real sine = SIN(x), cosine = COS(x);
+    real sine, cosine;
+    turn_pose(here, x);
+    cosine = here->cosine;
+    sine = here->sine;
     for (i = 0; i < 3; ++i) {
       const real a = first[i], b = second[i];
       first[i] = a * cosine + b * sine;
@@ -488,6 +569,17 @@ static void joint_twist(int j, const pose *here, real *twist) {
 }
 //@ end
 
+/* all joints@or_seen@ at q */
+static void place_joints(const real *q, pose *poses@seen_argument@) {
+  int j;
+  for (j = 0; j < NJ; ++j) {
+//@ if some_seen
+    if (only_seen && !joint_seen[j]) continue;
+//@ end
+    place_joint(j, q, poses);
+  }
+}
+
 /* ---- derivatives of L = T - V (uniform gravity) [3, 5] ------------------------------------------------------------- */
 
 /* L_q and L_v at the midpoint. Reads mid, v; writes twist S, drift B, velocity V, momentum H, moment c, Lq, Lv. */
@@ -500,7 +592,7 @@ static void gradient(mech *m) {
     const real *up = m->velocity[joint_parent[j]];
     joint_twist(j, &m->mid[j + 1], m->twist[j]);
     motion_cross(up, m->twist[j], m->drift[j]);
-    for (i = 0; i < DM; ++i) m->velocity[j + 1][i] = up[i] + m->twist[j][i] * m->v[joint_v[j]];
+    motion_line(m->v[joint_v[j]], m->twist[j], up, m->velocity[j + 1]);
   }
   /* momentum of every body about the reference point, and its first moment */
   for (n = 0; n < NN; ++n) {
@@ -537,8 +629,8 @@ static void gradient(mech *m) {
   /* inward: sums over what a joint carries */
   for (n = NN - 1; n > 0; --n) {
     if (node_parent[n] >= 0) {
-      for (i = 0; i < DM; ++i) m->momentum[node_parent[n]][i] += m->momentum[n][i];
-      for (i = 0; i < DP; ++i) m->moment[node_parent[n]][i] += m->moment[n][i];
+      motion_add(m->momentum[node_parent[n]], m->momentum[n]);
+      point_add(m->moment[node_parent[n]], m->moment[n]);
     }
   }
   /* T_v = S.H,  T_q = B.H,  -V_q = g.(m v + w x c) */
@@ -615,28 +707,25 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
   const real a1 = dt * (R(1.0) - ALPHA), a2 = dt * ALPHA;
   int d, i;
   composites(m);
-  for (i = 0; i < NV * NV; ++i) {
-    m->e12[i] = 0;
+  for (i = 0; i < NV * NV; ++i) m->e12[i] = 0;
 //@ if blocks
-    if (all) m->e11[i] = m->e22[i] = 0;
-//@ end
+  if (all) {
+    for (i = 0; i < NV * NV; ++i) m->e11[i] = 0;
+    for (i = 0; i < NV * NV; ++i) m->e22[i] = 0;
   }
+//@ end
   for (d = 0; d < NM; ++d) {
     const int n = joint_node[d], vd = joint_v[d];
     real f[DM], g[DM], right1[DM], right2[DM];
     int a;
-    for (i = 0; i < DM; ++i) {
-      m->left1[d][i] = a1 * m->drift[d][i] - m->twist[d][i];
-      m->left2[d][i] = a2 * m->drift[d][i] + m->twist[d][i];
-    }
+    motion_less(a1, m->drift[d], m->twist[d], m->left1[d]);
+    motion_line(a2, m->drift[d], m->twist[d], m->left2[d]);
     @skip_prescribed@
     inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
     inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
     add_force_cross(m->twist[d], m->momentum[n], g);
-    for (i = 0; i < DM; ++i) {
-      right1[i] = a1 * g[i] - f[i];
-      right2[i] = a2 * g[i] + f[i];
-    }
+    motion_less(a1, g, f, right1);
+    motion_line(a2, g, f, right2);
     for (a = d; a >= 0; a = joint_parent[a] - 1) {
       const int va = joint_v[a];
       const real fall = fall_between(m->twist[a], f);
@@ -662,9 +751,8 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
 //@ if sites
 static void site_position(int site, const pose *poses, real *out) {
   const pose *here = &poses[site_pose[site]];
-  int i;
   rotate(here->rotation, site_offset[site], out);
-  for (i = 0; i < DP; ++i) out[i] += here->position[i];
+  point_add(out, here->position);
 }
 
 //@ end
@@ -677,24 +765,30 @@ static void site_first(mech *m, const element *e, const pose *poses) {
   site_position(e->site_a, poses, a);
   if (e->site_b >= 0) site_position(e->site_b, poses, b);
   for (k = 0; k < DP; ++k) m->gap[k] = a[k] - b[k];
+//@ if directions
+  m->span = 0;
+  for (k = 0; k < DP; ++k) m->span += FABS(a[k]) + FABS(b[k]);
+//@ end
   for (i = 0; i < e->n; ++i) {
     const int j = local_joint[e->local + i], on = local_path[e->local + i];
+    const real by_a = R(on & 1), by_b = R(on >> 1 & 1); /* 1 where the joint moves the site */
     real *by = m->gap_by[i], *axis = m->turn[i];
-    for (k = 0; k < DP; ++k) by[k] = 0;
-    for (k = 0; k < DA; ++k) axis[k] = 0;
-    if (j < 0) continue; /* a variable length */
-    if (joint_turns[j]) {
+    if (j < 0) { /* a variable length */
+      for (k = 0; k < DP; ++k) by[k] = 0;
+      for (k = 0; k < DA; ++k) axis[k] = 0;
+    } else if (joint_turns[j]) {
+      const real *from = poses[j + 1].position;
       real arm[DP];
       for (k = 0; k < DA; ++k) axis[k] = poses[j + 1].axis[k];
-      /* w x (p_a - p_j) - w x (p_b - p_j), each where the joint moves the site */
-      for (k = 0; k < DP; ++k)
-        arm[k] = (on & 1 ? a[k] - poses[j + 1].position[k] : 0) - (on & 2 ? b[k] - poses[j + 1].position[k] : 0);
+      /* w x (p_a - p_j) - w x (p_b - p_j) */
+      for (k = 0; k < DP; ++k) arm[k] = by_a * (a[k] - from[k]) - by_b * (b[k] - from[k]);
       turn(axis, arm, by);
 //@ if pitch
-      for (k = 0; k < 3; ++k) by[k] += joint_pitch[j] * R((on & 1) - (on >> 1 & 1)) * axis[k];
+      for (k = 0; k < 3; ++k) by[k] += joint_pitch[j] * (by_a - by_b) * axis[k];
 //@ end
     } else {
-      for (k = 0; k < DP; ++k) by[k] = R((on & 1) - (on >> 1 & 1)) * poses[j + 1].axis[k];
+      for (k = 0; k < DP; ++k) by[k] = (by_a - by_b) * poses[j + 1].axis[k];
+      for (k = 0; k < DA; ++k) axis[k] = 0;
     }
   }
 }
@@ -1070,13 +1164,19 @@ static void force(mech *m, const element *e, const real *q, const pose *poses, i
 //@ if nc
 
 //@ if directions
+//@ if axes_move
 /* n.d of the vector d between two sites and a vector n of the joint of site c, with n_i in axis_by */
+//@ else
+/* n.d of the vector d between two sites and a vector n that does not move */
+//@ end
 static void direction(mech *m, const element *e, const pose *poses, int second, real *size) {
-  real *g = m->out + 1, *h = g + e->n, axis[DP], point[DP];
+  real *g = m->out + 1, *h = g + e->n, axis[DP];
   int i, k;
   rotate(poses[site_pose[e->site_c]].rotation, &number[e->number], axis);
   site_first(m, e, poses);
+  *size = m->span;
   m->out[0] = dot(axis, m->gap);
+//@ if axes_move
   for (i = 0; i < e->n; ++i) {
     real *by = m->axis_by[i];
     for (k = 0; k < DP; ++k) by[k] = 0;
@@ -1094,9 +1194,18 @@ static void direction(mech *m, const element *e, const pose *poses, int second, 
                           dot(axis, both);
         h[k * e->n + i] = h[i * e->n + k];
       }
-  *size = 0;
-  site_position(e->site_a, poses, point);
-  for (i = 0; i < DP; ++i) *size += FABS(point[i]) + FABS(point[i] - m->gap[i]);
+//@ else
+  for (i = 0; i < e->n; ++i) g[i] = dot(axis, m->gap_by[i]);
+  if (second)
+    for (i = 0; i < e->n; ++i)
+      for (k = i; k < e->n; ++k) {
+        real both[DP];
+        h[i * e->n + k] = h[k * e->n + i] = 0;
+        if (!ancestor[e->pair + i * e->n + k]) continue;
+        turn(m->turn[i], m->gap_by[k], both);
+        h[i * e->n + k] = h[k * e->n + i] = dot(axis, both);
+      }
+//@ end
 }
 
 //@ end
@@ -1344,14 +1453,12 @@ static void constraint(mech *m, const element *e, const real *q, const pose *pos
 //@ end
 /* poses of the joints that constraints see */
 static void constraint_poses(mech *m, const real *q) {
-  int i;
 //@ if seen
   m->end[0] = m->mid[0];
-  for (i = 0; i < @seen@; ++i) place_joint(seen_joint[i], q, m->end);
+  place_joints(q, m->end@only_seen@);
 //@ else
   (void)m;
   (void)q;
-  (void)i;
 //@ end
 }
 
@@ -1360,14 +1467,16 @@ static real constraint_rows(mech *m, const real *q, real *jacobian) {
   real error = 0;
   int c, i;
   constraint_poses(m, q);
+//@ if repeats
   for (i = 0; i < NH * NV; ++i) jacobian[i] = 0;
+//@ end
   for (c = 0; c < NH; ++c) {
 //@ if nh
     const element *e = &constraints[c];
     real size = 0;
     constraint(m, e, q, @end@, 0, &size);
     m->h[c] = m->out[0];
-    for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] += m->out[1 + i];
+    for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] @plus_if_repeats@= m->out[1 + i];
     error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
 //@ end
   }
@@ -1410,7 +1519,7 @@ static real residual(mech *m, real dt) {
     m->v[i] = (m->y[i] - m->q0[i]) / dt;
   }
 //@ end
-  for (i = 0; i < NJ; ++i) place_joint(i, m->q_mid, m->mid);
+  place_joints(m->q_mid, m->mid@not_only_seen@);
   gradient(m);
 //@ if potentials
   for (i = 0; i < @potentials@; ++i) {
@@ -1456,12 +1565,16 @@ static real residual(mech *m, real dt) {
 //@ if nc
   {
     int c;
-    for (c = 0; c < NC; ++c)
-      for (i = 0; i < ND; ++i) {
-        const real t = m->c0[c * NV + i] * m->lam[c];
-        m->r[i] -= t;
+    for (c = 0; c < NC; ++c) {
+      const int first = constraints[c].local;
+      for (i = 0; i < constraints[c].n; ++i) {
+        const int v = local_v[first + i];
+        const real t = m->c0[c * NV + v] * m->lam[c];
+        if (v >= ND) continue;
+        m->r[v] -= t;
         scale = larger(scale, FABS(t));
       }
+    }
   }
 //@ end
   for (i = 0; i < ND; ++i) error = larger(error, FABS(m->r[i]));
@@ -1478,7 +1591,9 @@ static void force_jacobians(mech *m, real dt@all_argument@) {
   const real a1 = dt * (R(1.0) - ALPHA);
   (void)a1;
   if (all) {
+//@ if force_slopes
     for (i = 0; i < ND * NV; ++i) m->fx[i] = m->fy[i] = 0;
+//@ end
 //@ if nu
     for (i = 0; i < ND * NU; ++i) m->fu[i] = 0;
 //@ end
@@ -1834,7 +1949,10 @@ static void all_blocks(mech *m, real dt) {
 //@ if potentials
   potential_hessians(m, dt, 1);
 //@ end
-  for (i = 0; i < NV * NV; ++i) m->e21[i] = m->e12[(i % NV) * NV + i / NV];
+  for (i = 0; i < NV; ++i) {
+    int k;
+    for (k = 0; k < NV; ++k) m->e21[i * NV + k] = m->e12[k * NV + i];
+  }
 //@ if balls
   ball_blocks(m, dt);
 //@ end
@@ -1843,12 +1961,14 @@ static void all_blocks(mech *m, real dt) {
 //@ if balls
   ball_forces(m, dt);
 //@ end
+//@ if force_slopes
   for (i = 0; i < ND * NV; ++i) {
     m->e11[i] += dt * MINUS * m->fx[i];
     m->e12[i] += dt * MINUS * m->fy[i];
     m->e21[i] += dt * PLUS * m->@g@x[i];
     m->e22[i] += dt * PLUS * m->@g@y[i];
   }
+//@ end
 //@ end
 }
 
@@ -1912,7 +2032,7 @@ static int factor(real *a) {
 }
 
 /* N x = b with the factors, in the place of b: ND rows and `columns` columns of row length `stride` */
-static void solve(const real *a, real *b, int columns, int stride) {
+static inline void solve(const real *a, real *b, int columns, int stride) {
   int k, i, c;
   for (k = ND - 1; k >= 0; --k)
     for (i = 0; i < ABOVE_COUNT(k); ++i) {
@@ -1932,28 +2052,31 @@ static void solve(const real *a, real *b, int columns, int stride) {
 }
 
 //@ if nc
-/* factors of the first `rows` rows and columns of C1 X (by the first `variables`) with full pivoting; constraints that follow
- * from others are left out (rank < rows) */
+/* factors of the first `rows` rows and columns of C1 X (by the first `variables`) with full pivoting, rows and columns
+ * in the order in which they were taken; constraints that follow from others are left out (rank < rows) */
 static int schur_factor(mech *m, int rows, int variables) {
   real *s = m->schur, largest = 0;
   int c, i, k, rank;
   m->rows = rows;
   for (c = 0; c < rows; ++c) {
     const element *e = &constraints[c];
-    for (k = 0; k < rows; ++k) s[c * NC + k] = 0;
+    real sum[NC] = {0};
     for (i = 0; i < e->n; ++i) {
       const int v = local_v[e->local + i];
-      if (v >= variables) continue;
-      for (k = 0; k < rows; ++k) s[c * NC + k] += m->c1[c * NV + v] * m->x[v * NC + k];
+      const real by = m->c1[c * NV + v];
+      if (v < variables)
+        for (k = 0; k < NC; ++k) sum[k] += by * m->x[v * NC + k];
     }
+    for (k = 0; k < NC; ++k) s[c * NC + k] = sum[k];
     m->row[c] = m->column[c] = c;
   }
   for (rank = 0; rank < rows; ++rank) {
+    const real *top = s + rank * NC;
     int best_row = rank, best_column = rank, swap;
     real best = -1;
     for (i = rank; i < rows; ++i)
       for (k = rank; k < rows; ++k) {
-        const real size = FABS(s[m->row[i] * NC + m->column[k]]);
+        const real size = FABS(s[i * NC + k]);
         if (!(size <= best)) {
           best = size;
           best_row = i;
@@ -1963,18 +2086,31 @@ static int schur_factor(mech *m, int rows, int variables) {
     if (!(best <= LARGEST)) return 0;
     if (rank == 0) largest = best;
     if (!(best > R(@rank_tolerance@) * largest)) break;
-    swap = m->row[rank];
-    m->row[rank] = m->row[best_row];
-    m->row[best_row] = swap;
-    swap = m->column[rank];
-    m->column[rank] = m->column[best_column];
-    m->column[best_column] = swap;
+    if (best_row != rank) {
+      swap = m->row[rank];
+      m->row[rank] = m->row[best_row];
+      m->row[best_row] = swap;
+      for (k = 0; k < rows; ++k) {
+        const real t = s[rank * NC + k];
+        s[rank * NC + k] = s[best_row * NC + k];
+        s[best_row * NC + k] = t;
+      }
+    }
+    if (best_column != rank) {
+      swap = m->column[rank];
+      m->column[rank] = m->column[best_column];
+      m->column[best_column] = swap;
+      for (i = 0; i < rows; ++i) {
+        const real t = s[i * NC + rank];
+        s[i * NC + rank] = s[i * NC + best_column];
+        s[i * NC + best_column] = t;
+      }
+    }
     for (i = rank + 1; i < rows; ++i) {
-      real *row = s + m->row[i] * NC;
-      const real *top = s + m->row[rank] * NC;
-      const real l = row[m->column[rank]] / top[m->column[rank]];
-      row[m->column[rank]] = l;
-      for (k = rank + 1; k < rows; ++k) row[m->column[k]] -= l * top[m->column[k]];
+      real *row = s + i * NC;
+      const real l = row[rank] / top[rank];
+      row[rank] = l;
+      for (k = rank + 1; k < rows; ++k) row[k] -= l * top[k];
     }
   }
   m->rank = rank;
@@ -1988,13 +2124,13 @@ static void schur_solve(mech *m, real *b) {
   int i, k;
   for (i = 0; i < m->rank; ++i) {
     real t = b[m->row[i]];
-    for (k = 0; k < i; ++k) t -= s[m->row[i] * NC + m->column[k]] * x[k];
+    for (k = 0; k < i; ++k) t -= s[i * NC + k] * x[k];
     x[i] = t;
   }
   for (i = m->rank - 1; i >= 0; --i) {
     real t = x[i];
-    for (k = i + 1; k < m->rank; ++k) t -= s[m->row[i] * NC + m->column[k]] * x[k];
-    x[i] = t / s[m->row[i] * NC + m->column[i]];
+    for (k = i + 1; k < m->rank; ++k) t -= s[i * NC + k] * x[k];
+    x[i] = t / s[i * NC + i];
   }
   for (i = 0; i < m->rows; ++i) b[m->column[i]] = i < m->rank ? x[i] : 0;
 }
@@ -2025,13 +2161,15 @@ static int newton_matrix(mech *m, real dt) {
     for (i = 0; i < ND; ++i)
       for (c = 0; c < NC; ++c) m->x[i * NC + c] = m->c0[c * NV + i];
     solve(m->e12, m->x, NC, NC);
+    return schur_factor(m, NC, ND);
   }
-//@ end
+//@ else
   return 1;
+//@ end
 }
 
-/* Newton step: N dy = dt (C0' dl - r), C1 dy = -h (9.1); adds it to y and lambda. Returns how far y has moved, relative
- * to its size, or -1 if the matrix of the constraints is not finite. */
+/* Newton step: N dy = dt (C0' dl - r), C1 dy = -h (9.1), with the factors there are; adds it to y and lambda. Returns
+ * how far y has moved, relative to its size. */
 static real newton_step(mech *m, real dt) {
   real moved = 0;
   int i;
@@ -2040,7 +2178,6 @@ static real newton_step(mech *m, real dt) {
 //@ if nc
   {
     int c;
-    if (!schur_factor(m, NC, ND)) return R(-1.0);
     for (c = 0; c < NC; ++c) {
       real t = -m->h[c] / dt;
       for (i = 0; i < ND; ++i) t += m->c1[c * NV + i] * m->dy[i];
@@ -2084,8 +2221,20 @@ static int newton(mech *m, real dt) {
     if (!reuse && !newton_matrix(m, dt)) return @N@_SINGULAR;
     fresh = 1;
     moved = newton_step(m, dt);
-    if (moved < 0) return @N@_SINGULAR;
+//@ if balls
     last = moved <= EPSILON;
+//@ else
+    if (reuse && moved <= FINISH) { /* p needs no more than the new multipliers: p_k+1 = p_k + dt (L_q + F) - C0' lambda */
+//@ if nc
+      int c, i;
+      for (c = 0; c < NC; ++c)
+        for (i = 0; i < ND; ++i) m->r[i] -= m->c0[c * NV + i] * m->dlam[c];
+//@ end
+      m->error = error * (error / before);
+      return @N@_OK;
+    }
+    last = moved <= EPSILON;
+//@ end
     before = error;
   }
 }
@@ -2093,7 +2242,7 @@ static int newton(mech *m, real dt) {
 /* one midpoint step from q0, p to y; p becomes p_k+1 */
 static int midpoint_step(mech *m, real dt) {
   int i, status;
-  place_world(m->q0, &m->mid[0]);
+  place_world(m, m->q0);
 //@ if nc
   if (m->carried) { /* from the end of the step before */
     for (i = 0; i < NH * NV; ++i) m->c0[i] = m->c1[i];
@@ -2157,6 +2306,7 @@ void @n@_start(@n@ *m, const @n@_real *q, const @n@_real *p) {
 //@ end
 //@ if nc
   for (i = 0; i < NC; ++i) m->lam[i] = 0;
+  for (i = 0; i < NC * NV; ++i) m->c0[i] = m->c1[i] = 0; /* entries of variables that a constraint does not see stay so */
 //@ end
   m->dt = 0;
   m->steps = 0;
@@ -2315,12 +2465,42 @@ static const real *constraint_slope(mech *m, int c, const real *q) {
 }
 
 //@ end
+enum { NS = @row_length@ }; /* columns of the linear systems: q_k, p_k, inputs, prescribed values@and_multipliers@ */
+
+static inline void add_row(real *to, const real *from, real by) {
+  int i;
+//@ if four_columns
+  for (i = 0; i < NS; i += 4) { /* NS is a multiple of four */
+    const real a = to[i] + by * from[i], b = to[i + 1] + by * from[i + 1];
+    const real c = to[i + 2] + by * from[i + 2], d = to[i + 3] + by * from[i + 3];
+    to[i] = a;
+    to[i + 1] = b;
+    to[i + 2] = c;
+    to[i + 3] = d;
+  }
+//@ else
+  for (i = 0; i < NS; ++i) to[i] += by * from[i];
+//@ end
+}
+
+/* N x = b with the factors, in the place of b: ND rows of NS columns */
+static void solve_rows(const real *a, real *b) {
+  int k, i;
+  for (k = ND - 1; k >= 0; --k)
+    for (i = 0; i < ABOVE_COUNT(k); ++i) add_row(b + ABOVE(k, i) * NS, b + k * NS, -a[ABOVE(k, i) * NV + k]);
+  for (k = 0; k < ND; ++k) {
+    const real inverse = R(1.0) / a[k * NV + k];
+    for (i = 0; i < ABOVE_COUNT(k); ++i) add_row(b + k * NS, b + ABOVE(k, i) * NS, -a[k * NV + ABOVE(k, i)]);
+    for (i = 0; i < NS; ++i) b[k * NS + i] *= inverse;
+  }
+}
+
 /* of a midpoint step of the length dt, whose midpoint, C0, C1 and lambda m still holds */
 static int linearize_step(mech *m, real dt) {
   int i, j, k;
   all_blocks(m, dt);
+//@ if nk
   for (i = 0; i < NX * NX; ++i) m->a[i] = 0;
-//@ if nw
   for (i = 0; i < NX * NW; ++i) m->b[i] = 0;
 //@ end
 //@ if nc
@@ -2328,68 +2508,97 @@ static int linearize_step(mech *m, real dt) {
   constraint_poses(m, m->q0);
   for (k = 0; k < NC; ++k) {
     const element *e = &constraints[k];
-    const real *hessian = constraint_slope(m, k, m->q0);
-    for (i = 0; i < e->n; ++i)
-      for (j = 0; j < e->n; ++j)
-        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] -= dt * m->lam[k] * hessian[i * e->n + j];
+    const real *hessian = constraint_slope(m, k, m->q0), by = dt * m->lam[k];
+    for (i = 0; i < e->n; ++i) {
+      real *row = m->e11 + local_v[e->local + i] * NV;
+      for (j = 0; j < e->n; ++j) row[local_v[e->local + j]] -= by * hessian[i * e->n + j];
+    }
 //@ if balls
     add_bend(m->c0 + k * NV, -dt * m->lam[k], m->e11);
 //@ end
   }
 //@ end
-  /* Z = -N^-1 R1 for the columns of q_k, p_k (-dt), u and rho */
+  /* Z = -N^-1 R1 for the columns of q_k, p_k (-dt), u and rho@and_x_columns@ */
   for (i = 0; i < ND; ++i) {
-    for (k = 0; k < NV; ++k) m->a[i * NX + k] = -m->e11[i * NV + k];
-    m->a[i * NX + NV + i] = -dt;
+    real *z = m->z + i * NS;
+    for (k = 0; k < NS; ++k) z[k] = 0;
+    for (k = 0; k < NV; ++k) z[k] = -m->e11[i * NV + k];
+    z[NV + i] = -dt;
 //@ if nu
-    for (k = 0; k < NU; ++k) m->b[i * NW + k] = -dt * dt * MINUS * m->fu[i * NU + k];
+    for (k = 0; k < NU; ++k) z[NV + ND + k] = -dt * dt * MINUS * m->fu[i * NU + k];
 //@ end
 //@ if nk
-    for (k = 0; k < NK; ++k) m->b[i * NW + NU + k] = -m->e12[i * NV + ND + k];
+    for (k = 0; k < NK; ++k) z[NV + ND + NU + k] = -m->e12[i * NV + ND + k];
+//@ end
+//@ if nc
+    for (k = 0; k < NC; ++k) z[NV + ND + NW + k] = m->c0[k * NV + i];
 //@ end
   }
   if (!factor(m->e12)) return @N@_SINGULAR;
-  solve(m->e12, m->a, NV + ND, NX);
-//@ if nw
-  solve(m->e12, m->b, NW, NW);
-//@ end
+  solve_rows(m->e12, m->z);
 //@ if nc
   /* multipliers: (C1 X) L = -(C1 Z + R2)/dt,  Y = Z + dt X L */
   for (i = 0; i < ND; ++i)
-    for (k = 0; k < NC; ++k) m->x[i * NC + k] = m->c0[k * NV + i];
-  solve(m->e12, m->x, NC, NC);
+    for (k = 0; k < NC; ++k) m->x[i * NC + k] = m->z[i * NS + NV + ND + NW + k];
   if (!schur_factor(m, NC, ND)) return @N@_SINGULAR;
-  for (j = 0; j < NV + ND + NW; ++j) {
-    real *z = @columns_of_z@;
-    const int stride = @stride_of_z@;
-    for (k = 0; k < NC; ++k) {
-      real t = @row_of_rho@;
-      for (i = 0; i < ND; ++i) t += m->c1[k * NV + i] * z[i * stride];
-//@ if nvc
-      if (k >= NH && j < NV) t += m->cx[(k - NH) * NV + j];
+  for (k = 0; k < NC; ++k) {
+    const int c = m->row[k];
+    const element *e = &constraints[c];
+    real *l = m->l + k * NS;
+    for (j = 0; j < NS; ++j) l[j] = 0;
+//@ if nk
+    for (j = 0; j < NK; ++j) l[NV + ND + NU + j] = -m->c1[c * NV + ND + j];
 //@ end
-      m->dlam[k] = -t;
+//@ if nvc
+    if (c >= NH)
+      for (j = 0; j < NV; ++j) l[j] = -m->cx[(c - NH) * NV + j];
+//@ end
+    for (i = 0; i < e->n; ++i) {
+      const int v = local_v[e->local + i];
+//@ if repeats
+      int first = v < ND;
+      for (j = 0; j < i; ++j) first = first && local_v[e->local + j] != v;
+      if (first) add_row(l, m->z + v * NS, -m->c1[c * NV + v]);
+//@ else
+      if (v < ND) add_row(l, m->z + v * NS, -m->c1[c * NV + v]);
+//@ end
     }
-    schur_solve(m, m->dlam);
-    for (i = 0; i < ND; ++i)
-      for (k = 0; k < NC; ++k) z[i * stride] += m->x[i * NC + k] * m->dlam[k];
+    for (j = 0; j < k && j < m->rank; ++j) add_row(l, m->l + j * NS, -m->schur[k * NC + j]);
+  }
+  for (k = m->rank - 1; k >= 0; --k) {
+    real *l = m->l + k * NS;
+    const real inverse = R(1.0) / m->schur[k * NC + k];
+    for (j = k + 1; j < m->rank; ++j) add_row(l, m->l + j * NS, -m->schur[k * NC + j]);
+    for (j = 0; j < NS; ++j) l[j] *= inverse;
+    for (i = 0; i < ND; ++i) {
+      const real by = m->x[i * NC + m->column[k]];
+      if (by != 0) add_row(m->z + i * NS, l, by);
+    }
   }
 //@ end
   /* dt P = E22 dq_k+1/dw + E21 (columns of q_k) + dt D_uF+ (11.2) */
   for (i = 0; i < ND; ++i) {
-    real *row = m->a + (NV + i) * NX;
+    const real *z = m->z + i * NS;
+    real row[NS] = {0};
     for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] / dt;
 //@ if nw
-    for (j = 0; j < NW; ++j) m->b[(NV + i) * NW + j] = (@momentum_by_rho@) / dt@momentum_by_u@;
+    for (j = 0; j < NW; ++j) row[NV + ND + j] = (@momentum_by_rho@) / dt@momentum_by_u@;
 //@ end
     for (k = 0; k < ND; ++k) {
       const real by_y = m->e22[i * NV + k] / dt;
-      if (by_y == 0) continue; /* no coupling */
-      for (j = 0; j < NV + ND; ++j) row[j] += by_y * m->a[k * NX + j];
-//@ if nw
-      for (j = 0; j < NW; ++j) m->b[(NV + i) * NW + j] += by_y * m->b[k * NW + j];
-//@ end
+      if (by_y != 0) add_row(row, m->z + k * NS, by_y); /* else no coupling */
     }
+    for (j = 0; j < NV + ND; ++j) {
+      m->a[i * NX + j] = z[j];
+      m->a[(NV + i) * NX + j] = row[j];
+      if (!(FABS(row[j]) <= LARGEST)) return @N@_NOT_FINITE; /* what is not finite in z makes its sums so */
+    }
+//@ if nw
+    for (j = 0; j < NW; ++j) {
+      m->b[i * NW + j] = z[NV + ND + j];
+      m->b[(NV + i) * NW + j] = row[NV + ND + j];
+    }
+//@ end
   }
 //@ if nk
   /* rho_k+1 and its rate (rho_k+1 - rho_k)/dt are inputs */
@@ -2399,8 +2608,6 @@ static int linearize_step(mech *m, real dt) {
     m->a[(NV + ND + k) * NX + ND + k] = R(-1.0) / dt;
   }
 //@ end
-  for (i = 0; i < NX * NX; ++i)
-    if (!(FABS(m->a[i]) <= LARGEST)) return @N@_NOT_FINITE;
   return @N@_OK;
 }
 //@ end
@@ -2582,7 +2789,7 @@ void @n@_recentre(@n@ *m) {
 /* h, C1 = (Dh; a) at q, and the factors of C1 C1' of its first `rows`, by the first `variables` */
 static int constraint_gram(mech *m, int rows, int variables) {
   int i, c;
-  place_world(m->q, &m->mid[0]);
+  place_world(m, m->q);
   (void)constraint_rows(m, m->q, m->c1);
 //@ if nvc
   velocity_directions(m, m->q, m->c1);
@@ -2595,8 +2802,8 @@ static int constraint_gram(mech *m, int rows, int variables) {
 /* M v + C' nu = p with C v + C_k v_k + b = 0: nu into m->gauge, p - C' nu into m->own */
 int @n@_own_momentum(@n@ *m) {
   int i, c;
-  place_world(m->q, &m->mid[0]);
-  for (i = 0; i < NJ; ++i) place_joint(i, m->q, m->mid);
+  place_world(m, m->q);
+  place_joints(m->q, m->mid@not_only_seen@);
   for (i = 0; i < NV; ++i) m->v[i] = 0;
 //@ if nk
   for (i = 0; i < NK; ++i) m->v[ND + i] = m->rate[i];
