@@ -122,10 +122,10 @@ void bind_stepper(nb::module_& m) {
   nb::class_<Stepper>(m, "Stepper")
       .def(nb::init<nb::object, const Options&, nb::object, nb::object, nb::object, nb::object>(), nb::arg("core"),
            nb::arg("options"), nb::arg("state"), nb::arg("model"), nb::arg("at_rest"), nb::arg("no_lam"))
-      .def("step", &Stepper::step, nb::arg("state"), nb::arg("u").none(), nb::arg("dt"))
-      .def("linearize", &Stepper::linearize, nb::arg("state"), nb::arg("u").none(), nb::arg("dt"))
-      .def("advance", &Stepper::advance, nb::arg("x"), nb::arg("u"), nb::arg("dt"), nb::arg("guess").none(),
-           nb::arg("derive"));
+      .def("step", &Stepper::step, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
+      .def("linearize", &Stepper::linearize, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
+      .def("advance", &Stepper::advance, nb::arg("x").none(), nb::arg("u").none(), nb::arg("dt"),
+           nb::arg("guess").none(), nb::arg("derive"));
 }
 
 void bind_steps(nb::class_<Core>& c) {

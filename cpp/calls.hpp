@@ -113,6 +113,8 @@ class Stepper {
         at_rest_(std::move(at_rest)),
         no_lam_(std::move(no_lam)) {}
 
+  const OneCall& call() const { return call_; }
+
   // the State after a step of length h with the inputs u (None: zeros), prescribed variables as they are
   nb::object step(nb::handle state, nb::handle u, double h) {
     Start a;

@@ -8,7 +8,7 @@ from .euler import EulerModel
 from .events import Event, Occurrence
 from .midpoint import MidpointVI
 from .motions import CoreMotions, Motions
-from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
+from .moving import ConstraintForces, Moving, constraint_rows, program_of_configuration, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
 from .prescribed import inputs_of
 from .quality import Quality
@@ -40,6 +40,7 @@ __all__ = [
     "constraint_rows",
     "ensemble",
     "inputs_of",
+    "program_of_configuration",
     "rollouts",
     "simulate_continuous",
     "uniform_gravity",

@@ -900,6 +900,10 @@ class MidpointVI(OneStepMap):
         part[m.nu + v] = before + share * (u[m.nu + v] - before)
         return part
 
+    def compiled(self) -> Any:
+        """What takes single steps in the core, for filters; None where balls are prescribed, whose inputs are turned into coordinates before."""
+        return self._stepper if type(self) is MidpointVI and self._plain_inputs else None
+
     def over(self, t: Array) -> MidpointSteps:
         """Steps between the times t (N+1,), in the core."""
         return steps_of(self, t)
