@@ -129,34 +129,48 @@ def chains() -> None:
 
 
 def calls() -> None:
-    """One call from Python each, on a cart-pole."""
+    """One call from Python each, on a cart-pole; with mujoco installed also in units of its `mj_step`, interleaved."""
     model = models.cart_pole()
     vi = da.MidpointVI(model, 0.01)
     state, u = vi.state(q=[0.0, 0.3], v=[0.0, 0.0]), np.array([0.5])
-    system = da.System(vi, steps=100)
+    system = da.System(vi, steps=200)
     x = system.x(q=[0.0, 0.3], v=[0.0, 0.0])
-
-    def many(run: Callable[[], object], count: int = 200) -> float:
-        return best(lambda: [run() for _ in range(count)]) / count
-
-    print(f"vi.step          {many(lambda: vi.step(state, u)):8.2f} us")
-    print(f"vi.linearize     {many(lambda: vi.linearize(state, u)):8.2f} us")
-    print(f"System.f         {many(lambda: system.f(x, u)):8.2f} us")
-    print(f"System.linearize {many(lambda: system.linearize(x, u)):8.2f} us")
-    print(f"System.advance   {many(lambda: system.advance(x, u)):8.2f} us")
-    policy = best(lambda: vi.simulate(state, 200, u=lambda t, s: u, accuracy="ignore")) / 200
-    print(f"policy, per step {policy:8.2f} us")
+    kalman = da.ExtendedKalmanFilter(system, da.measure(system, "x", "theta"), Q=1e-4, R=1e-2)
+    estimate, z = kalman.start(x, 0.1), np.array([0.01, 0.29])
+    U, Z = np.tile(u, (200, 1)), np.tile(z, (201, 1))
+    runs: dict[str, tuple[Callable[[], object], int]] = {
+        "vi.step": (lambda: vi.step(state, u), 1),
+        "vi.linearize": (lambda: vi.linearize(state, u), 1),
+        "System.f": (lambda: system.f(x, u), 1),
+        "System.linearize": (lambda: system.linearize(x, u), 1),
+        "System.advance": (lambda: system.advance(x, u), 1),
+        "policy, per step": (lambda: vi.simulate(state, 200, u=lambda t, s: u, accuracy="ignore"), 200),
+        "Kalman filter, predict and update": (lambda: kalman.update(kalman.predict(estimate, u), z), 1),
+        "Kalman filter, a record, per step": (lambda: kalman.run(estimate, U, Z), 200),
+    }
     try:
         import mujoco
     except ImportError:
-        return
-    pole = mujoco.MjModel.from_xml_string(
-        "<mujoco><option timestep='0.01'/><worldbody><body><joint name='x' type='slide' axis='1 0 0'/><geom size='.1'/>"
-        "<body><joint type='hinge' axis='0 1 0'/><geom type='capsule' fromto='0 0 0 0 0 -1' size='.02'/></body></body></worldbody>"
-        "<actuator><motor joint='x'/></actuator></mujoco>"
-    )
-    data = mujoco.MjData(pole)
-    print(f"mj_step          {many(lambda: mujoco.mj_step(pole, data)):8.2f} us")
+        pass
+    else:
+        pole = mujoco.MjModel.from_xml_string(
+            "<mujoco><option timestep='0.01'/><worldbody><body><joint name='x' type='slide' axis='1 0 0'/><geom size='.1'/>"
+            "<body><joint type='hinge' axis='0 1 0'/><geom type='capsule' fromto='0 0 0 0 0 -1' size='.02'/></body></body></worldbody>"
+            "<actuator><motor joint='x'/></actuator></mujoco>"
+        )
+        data = mujoco.MjData(pole)
+        runs = {"mj_step": (lambda: mujoco.mj_step(pole, data), 1)} | runs
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(15):
+        for name, (run, steps) in runs.items():
+            repeats = max(1, 400 // steps)
+            begun = time.process_time()
+            for _ in range(repeats):
+                run()
+            found[name].append((time.process_time() - begun) / (repeats * steps) * 1e6)
+    unit = min(found.get("mj_step", [float("nan")]))
+    for name, times in found.items():
+        print(f"{name:34} {min(times):8.2f} us {min(times) / unit:8.2f} mj_step")
 
 
 TABLES = {f.__name__: f for f in (lifts, bars, nets, chains, calls)}

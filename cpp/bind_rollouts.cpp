@@ -1,6 +1,7 @@
 // Simulations, batches of them, closed loops: converts and checks, starts threads; computes nothing.
 #include <algorithm>
 #include <chrono>
+#include "calls.hpp"
 #include "guard.hpp"
 #include "threads.hpp"
 
@@ -44,12 +45,82 @@ void judge_first(double* checks, size_t rows) {
     for (size_t row : {1, 0}) take(row, 2, 1);
 }
 
+// Inputs of a rollout by a Python function of (t, State), asked once per step; the GIL is held. What it returns is
+// taken as it is (numbers (nu) of a model without prescribed variables) or as `convert(k, returned, q)` makes (u, next
+// rho or None) of it. What it raises ends the rollout and is kept.
+class Policy {
+ public:
+  // given: (function, convert, Stepper, times (N + 1), first State); held: prescribed variables rest where nothing is
+  // said
+  Policy(const nb::tuple& given, const Rollout& r, double* U, double* Rho, size_t rho_row, bool held, const Sizes& z)
+      : policy_(given[0]),
+        convert_(given[1]),
+        stepper_(nb::cast<const Stepper&>(nb::object(given[2]))),
+        t_(nb::cast<Array>(nb::object(given[3]))),
+        r_(r),
+        U_(U),
+        Rho_(Rho),
+        rho_row_(rho_row),
+        held_(held),
+        z_(z),
+        state_(given[4]) {
+    sized(t_, size_t(r.steps) + 1, "t");
+  }
+  // asks for the inputs of step k; true ends the rollout
+  bool ask(int k) {
+    try {
+      const size_t row = size_t(k), before = row - 1;
+      if (k > 0)
+        state_ = stepper_.state(t_.data()[row], r_.Q + row * z_.nq, r_.P + row * z_.nd,
+                                z_.nc ? r_.Lam + before * z_.nc : nullptr, z_.nk ? r_.Vrho + row * z_.nk : nullptr);
+      answer(row);
+      return false;
+    } catch (nb::python_error& error) { raised_ = nb::borrow(error.value()); } catch (const std::exception& error) {
+      raised_ = nb::borrow(PyExc_ValueError)(error.what());
+    }
+    return true;
+  }
+  static bool look(void* self, int k) {
+    Policy& p = *static_cast<Policy*>(self);
+    return k + 1 < p.r_.steps && p.ask(k + 1);
+  }
+  nb::object raised() const { return raised_; }
+
+ private:
+  void answer(size_t k) {
+    const nb::float_ t(t_.data()[k]);
+    PyObject* const arguments[] = {t.ptr(), state_.ptr()};
+    const nb::object out = nb::steal(PyObject_Vectorcall(policy_.ptr(), arguments, 2, nullptr));
+    if (!out.is_valid()) throw nb::python_error();
+    double *u = U_ + k * z_.nu, *rho = Rho_ + k * rho_row_;
+    if (const double* x = z_.nk ? nullptr : plain(out.ptr(), z_.nu, true)) {
+      std::memcpy(u, x, z_.nu * sizeof(double));
+      return;
+    }
+    const nb::object both = convert_(k, out, state_.attr("q")), next = both[1];
+    std::memcpy(u, sized(nb::cast<Array>(nb::object(both[0])), z_.nu, "u"), z_.nu * sizeof(double));
+    if (!next.is_none()) std::memcpy(rho, sized(nb::cast<Array>(next), rho_row_, "rho"), rho_row_ * sizeof(double));
+    else if (held_) std::memcpy(rho, r_.Q + (k + 1) * z_.nq - z_.nqk, z_.nqk * sizeof(double));
+  }
+
+  nb::object policy_, convert_;
+  const Stepper& stepper_;
+  const Array t_;
+  const Rollout& r_;
+  double *U_, *Rho_;
+  const size_t rho_row_;
+  const bool held_;
+  const Sizes z_;
+  nb::object state_, raised_ = nb::none();
+};
+
 // ---- a rollout in blocks, so that Ctrl-C is seen; only every n-th state is stored. With adapt, `rho_rows` prescribed
 // values per step, at equal times. Without `judged` there are no checks (0 rows). The last results: whether the guard
-// has seen a gap or a contact that needs care in the last step, and the numbers of its events.
+// has seen a gap or a contact that needs care in the last step, and the numbers of its events; of a policy its inputs,
+// prescribed values and what it has raised.
 nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
                    const OptArray& Rho, int every, const nb::object& progress, double adapt, int rho_rows, bool judged,
-                   const Guard* guard) {
+                   const Guard* guard, const std::optional<nb::tuple>& policy) {
   const ModelData& M = core.model();
   Sizes z(M);
   int steps = int(dt.size());
@@ -77,6 +148,8 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   RolloutStatus st;
   Pulse pulse;
   std::optional<Watchman> watchman;
+  std::optional<Policy> asked;
+  nb::object au = nb::none(), arho = nb::none();
   std::vector<double> rates;
   double* X;
   nb::object ax = make_array({guard ? rows + 1 : 0, guard ? guard->crossings.size() : 0}, &X);
@@ -90,19 +163,42 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
       r.look = &Watchman::look;
       r.looker = &*watchman;
     }
-    nb::gil_scoped_release nogil;
-    st = in_blocks(core, s, o, r, pulse, [&](int done) {
-      if (progress.is_none()) return;
-      nb::gil_scoped_acquire gil;
-      progress(done);
-    });
+    bool ended = false;
+    if (policy) {
+      if (guard || every != 1) throw nb::value_error("a policy is asked before every step, and without a guard");
+      const size_t row = z.nqk * (adapt > 0 ? rho_rows : r.rho_by_part ? o.parts->count : 1);
+      double* u;
+      au = make_array({size_t(steps), z.nu}, &u);
+      r.U = u;
+      arho = make_array({size_t(steps), row}, &u);
+      if (r.Rho) std::memcpy(u, r.Rho, size_t(steps) * row * sizeof(double));
+      const bool held = !r.Rho;
+      if (z.nk) {
+        r.Rho = u;
+        rates.resize(size_t(steps + 1) * z.nk + 1);
+        r.Vrho = rates.data();
+      }
+      asked.emplace(*policy, r, const_cast<double*>(r.U), u, row, held, z);
+      r.look = &Policy::look;
+      r.looker = &*asked;
+      ended = steps > 0 && asked->ask(0);
+    }
+    std::optional<nb::gil_scoped_release> nogil;
+    if (!policy) nogil.emplace();
+    if (!ended)
+      st = in_blocks(core, s, o, r, pulse, [&](int done) {
+        if (progress.is_none()) return;
+        nb::gil_scoped_acquire gil;
+        progress(done);
+      });
   }
   const int done = st.steps;
   const bool stop = pulse.keep_results();
   if (!stop) pulse.raise();
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
   if (judged && !(adapt > 0) && every == 1) judge_first(C, done);
-  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac, watchman && watchman->touched, ax);
+  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac, watchman && watchman->touched, ax, au,
+                        arho, asked ? asked->raised() : nb::none());
 }
 
 // how good the steps of a motion are that is there already: (N, kChecks), and the number of steps that could be
@@ -248,7 +344,8 @@ nb::tuple project(Core& core, const Options& o, const Array& x0, const Array& Xr
 void bind_rollouts(nb::class_<Core>& c) {
   c.def("simulate", &simulate, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
         nb::arg("kinematic").none(), nb::arg("every"), nb::arg("progress").none() = nb::none(), nb::arg("adapt") = 0.0,
-        nb::arg("rho_rows") = 1, nb::arg("judged") = true, nb::arg("guard").none() = nb::none())
+        nb::arg("rho_rows") = 1, nb::arg("judged") = true, nb::arg("guard").none() = nb::none(),
+        nb::arg("policy").none() = nb::none())
       .def("checks", &checks, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
            nb::arg("kinematic").none())
       .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),

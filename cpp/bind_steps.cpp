@@ -3,7 +3,7 @@
 #include <atomic>
 #include <ctime>
 #include <mutex>
-#include "core.hpp"
+#include "calls.hpp"
 #include "threads.hpp"
 
 namespace dalembert {
@@ -116,59 +116,34 @@ nb::tuple second_order_trajectory(Core& core, const Options& o, const Array& X, 
   return nb::make_tuple(a1, a2, a3, int(bad.at), bad.code);
 }
 
-// a step of arrays from Python, and the arrays of its results
-struct SolvedStep {
-  double *y, *l, *p_next;
-  nb::object q, lam, p;
-  int iterations = 0, status = 0;
-  double error = 0;
-  SolvedStep(Core& c, Lease& s, const Options& o, double dt, const Array& x, const Array& p0, const Array& u,
-             const Array& guess, const Array& lam0) {
-    const Sizes z(c.model());
-    sized(x, z.nq, "q");
-    sized(p0, z.nd, "p");
-    sized(u, z.nu, "u");
-    q = make_array({z.nq}, &y);
-    lam = make_array({z.nc}, &l);
-    p = make_array({z.nd}, &p_next);
-    std::memcpy(y, sized(guess, z.nq, "guess"), z.nq * sizeof(double));
-    std::memcpy(l, sized(lam0, z.nc, "lam"), z.nc * sizeof(double));
-    status = c.table().step(s, o, dt, x.data(), p0.data(), u.data(), y, l, p_next, &iterations, &error);
-  }
-};
-
 }  // namespace
+
+void bind_stepper(nb::module_& m) {
+  nb::class_<Stepper>(m, "Stepper")
+      .def(nb::init<nb::object, const Options&, nb::object, nb::object, nb::object, nb::object>(), nb::arg("core"),
+           nb::arg("options"), nb::arg("state"), nb::arg("model"), nb::arg("at_rest"), nb::arg("no_lam"))
+      .def("step", &Stepper::step, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
+      .def("linearize", &Stepper::linearize, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
+      .def("advance", &Stepper::advance, nb::arg("x").none(), nb::arg("u").none(), nb::arg("dt"),
+           nb::arg("guess").none(), nb::arg("derive"));
+}
 
 void bind_steps(nb::class_<Core>& c) {
   c.def("step",
         [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& guess,
            const Array& lam) {
-    Lease lease(c);
-    const SolvedStep s(c, lease, o, dt, x, p, u, guess, lam);
-    return nb::make_tuple(s.q, s.p, s.lam, s.iterations, s.status, s.error);
-  })
-      // the step from (x, p) with the guess y, and its A (ndx, ndx), B (ndx, nW): (q', p', lam, A, B, status, residual)
-      .def("advance",
-           [](Core& c, const Options& o, double dt, const Array& x, const Array& p, const Array& u, const Array& guess,
-              const Array& lam) {
     const Sizes z(c.model());
-    double *A, *B;
-    nb::object aa = make_array({z.ndx, z.ndx}, &A), ab = make_array({z.ndx, z.nW}, &B);
-    Lease lease(c);
-    const SolvedStep s(c, lease, o, dt, x, p, u, guess, lam);
-    int status = s.status;
-    auto linearize = [&](double* y, double* l, Given given) {
-      status = c.table().linearize(lease, o, dt, x.data(), p.data(), u.data(), y, l, given, A, B);
-    };
-    if (!status && o.parts->count == 1) {
-      linearize(s.y, s.l, Given::just_solved);
-    } else if (!status) {  // parts are solved again: not into the result
-      std::vector<double> y(s.y, s.y + z.nq), l(s.l, s.l + z.nc);
-      y.push_back(0);
-      l.push_back(0);
-      linearize(y.data(), l.data(), Given::guess);
-    }
-    return nb::make_tuple(s.q, s.p, s.lam, aa, ab, status, s.error);
+    sized(x, z.nq, "q");
+    sized(p, z.nd, "p");
+    sized(u, z.nu, "u");
+    double *y, *l, *p_next, error = 0;
+    int iterations = 0;
+    nb::object aq = make_array({z.nq}, &y), al = make_array({z.nc}, &l), ap = make_array({z.nd}, &p_next);
+    std::memcpy(y, sized(guess, z.nq, "guess"), z.nq * sizeof(double));
+    std::memcpy(l, sized(lam, z.nc, "lam"), z.nc * sizeof(double));
+    Lease s(c);
+    const int status = c.table().step(s, o, dt, x.data(), p.data(), u.data(), y, l, p_next, &iterations, &error);
+    return nb::make_tuple(aq, ap, al, iterations, status, error);
   })
       .def("linearize_trajectory", &linearize_trajectory, nb::arg("options"), nb::arg("X"), nb::arg("U"), nb::arg("dt"),
            nb::arg("lam").none(), nb::arg("threads"))

@@ -33,6 +33,7 @@ static Options make_options(double alpha, double minus, double plus, double tole
 
 NB_MODULE(_core, m) {
   m.doc() = "Compiled numeric core of dalembert.";
+  numpy_interface();
   nb::set_leak_warnings(false);  // models alive at exit are no leak, and a library prints nothing
   m.def("kernels", [] { return std::string(kernels().name); }, "Name of the instruction set in use.");
   m.def("width", [] { return kernels().width; }, "Rollouts carried side by side in one SIMD register.");
@@ -65,6 +66,7 @@ NB_MODULE(_core, m) {
   core.def(nb::init<const nb::dict&>());
   bind_mechanics(core);
   bind_steps(core);
+  bind_stepper(m);
   bind_contacts(m);
   bind_rollouts(core);
   bind_trajopt(core);

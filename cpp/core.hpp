@@ -1,7 +1,6 @@
 // What the files of bindings share: arrays, a model with its kernels and a pool of workspaces.
 #pragma once
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -13,47 +12,15 @@
 #include <string>
 #include <vector>
 #include "kernels.hpp"
+#include "numpy.hpp"
 #include "read_model.hpp"
 
 namespace dalembert {
 
 namespace nb = nanobind;
-using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using OptArray = std::optional<Array>;
 
-// on a cache line, so that whole vectors are stored
-inline double* aligned(double* p) { return reinterpret_cast<double*>((reinterpret_cast<uintptr_t>(p) + 63) / 64 * 64); }
-
-// An array of zeros and where its numbers are. Small ones are NumPy's own, which takes a fifth of the time of wrapping
-// memory; of large ones the pages come lazily.
-constexpr size_t kSmallArray = 512;
-inline nb::object make_array(std::initializer_list<size_t> shape, double** data) {
-  size_t n = 1;
-  for (size_t s : shape) n *= s;
-  if (n <= kSmallArray) {
-    static PyObject* const zeros = nb::object(nb::module_::import_("numpy").attr("zeros")).release().ptr();  // for ever
-    nb::object sizes = shape.size() == 1 ? nb::object(nb::int_(*shape.begin()))
-                                         : nb::object(nb::steal(PyTuple_New(Py_ssize_t(shape.size()))));
-    if (!sizes.is_valid()) throw nb::python_error();
-    Py_ssize_t at = 0;
-    if (shape.size() != 1)
-      for (size_t s : shape) PyTuple_SetItem(sizes.ptr(), at++, PyLong_FromSize_t(s));
-    PyObject* const arguments[] = {sizes.ptr()};
-    nb::object out = nb::steal(PyObject_Vectorcall(zeros, arguments, 1, nullptr));
-    Py_buffer view;
-    if (!out.is_valid() || PyObject_GetBuffer(out.ptr(), &view, PyBUF_WRITABLE)) throw nb::python_error();
-    *data = static_cast<double*>(view.buf);
-    PyBuffer_Release(&view);  // the array stays as it is
-    return out;
-  }
-  double* p = static_cast<double*>(std::calloc(n + 9, sizeof(double)));
-  if (!p) throw std::bad_alloc();
-  nb::capsule owner(p, [](void* x) noexcept { std::free(x); });
-  *data = aligned(p);
-  return nb::cast(nb::ndarray<nb::numpy, double>(*data, shape.size(), shape.begin(), owner));
-}
-
-// the same with numbers in it
+// make_array (numpy.hpp) with numbers in it
 inline nb::object given(const std::vector<double>& v, std::initializer_list<size_t> shape) {
   double* p;
   size_t n = 1;
@@ -161,6 +128,7 @@ void bind_ekf(nb::module_& m);
 void bind_motions(nb::module_& m);
 void bind_mechanics(nb::class_<Core>& c);
 void bind_steps(nb::class_<Core>& c);
+void bind_stepper(nb::module_& m);
 void bind_rollouts(nb::class_<Core>& c);
 void bind_contacts(nb::module_& m);
 void bind_trajopt(nb::class_<Core>& c);

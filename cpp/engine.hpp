@@ -117,6 +117,14 @@ int step_of_lane(Engine* e, Work<Lanes>& w, const StepOptions& o, double dt, int
 void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, int from, int to, RolloutStatus* status,
                    const volatile bool* stop);
 bool ekf_batch(const EkfProblem& problem, int begin, int end);
+std::size_t kalman_room(int n, int m);
+void kalman_predict(int n, const double* A, const double* P, const double* Q, double scale, double* next, double* cross,
+                    double* work);
+int kalman_update(int n, int m, const double* H, const double* e, const double* R, double limit, const double* P,
+                  double* distance, double* dx, double* next, double* work);
+void kalman_slope(const ModelData& M, int nz, const double* C, const double* x, double* H);
+bool kalman_move(const ModelData& M, const double* x, const double* dx, double* next, double* P);
+void tape_at(const Tape& tape, const double* x, double* work, double* y);
 
 // ---- engine_dual.cpp
 bool acceleration_second(const ModelData& M, const double* q, const double* v, const double* u, const double* acc_k,

@@ -1,6 +1,8 @@
 // Motions side by side: the kernels of engine.cpp on vectors, for rollouts and for batches of filters.
 #include "ekf.hpp"
+#include "elements/tape.hpp"
 #include "engine.hpp"
+#include "kalman.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -116,6 +118,8 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
     }
   }
 }
+
+void tape_at(const Tape& tape, const double* x, double* work, double* y) { run_tape(tape, x, work, y); }
 
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert

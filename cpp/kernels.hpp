@@ -116,6 +116,15 @@ struct KernelTable {
   std::size_t (*riccati_workspace)(int states, int inputs);
   void (*riccati_rollout)(const RiccatiProblem&, const RiccatiSolution&, const double* x0, double* X, double* U);
   bool (*ekf)(const EkfProblem&, int begin, int end);  // false: not enough memory
+  // one filter (kalman.hpp)
+  std::size_t (*kalman_room)(int n, int m);
+  void (*kalman_predict)(int n, const double* A, const double* P, const double* Q, double scale, double* next,
+                         double* cross, double* work);
+  int (*kalman_update)(int n, int m, const double* H, const double* e, const double* R, double limit, const double* P,
+                       double* distance, double* dx, double* next, double* work);
+  void (*kalman_slope)(const ModelData&, int nz, const double* C, const double* x, double* H);
+  bool (*kalman_move)(const ModelData&, const double* x, const double* dx, double* next, double* P);
+  void (*tape)(const Tape&, const double* x, double* work, double* y);  // work (n_work)
   // derivatives by parameters (parameters_dual.hpp)
   bool (*parameters_known)(const ModelData&);
   // as adjoint; by (links.count): added to

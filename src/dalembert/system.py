@@ -138,6 +138,10 @@ class System(OneStepMap):
         """The input (nu,) of the first `share` of a step with the input u."""
         return self.one_step.within(x, u, share)
 
+    def compiled(self) -> Any:
+        """What takes single steps in the core, for filters; None where the map is Python's."""
+        return self.one_step.compiled()
+
     @property
     def constrained(self) -> bool:
         """Whether constraints keep motions from some states."""

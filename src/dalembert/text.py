@@ -20,6 +20,8 @@ class Brief:
     Gains(K=array (5, 2, 4), steps=5)
     """
 
+    __slots__ = ()
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}={_short(getattr(self, f.name))}" for f in fields(self) if f.repr)  # type: ignore[arg-type]
         return f"{type(self).__name__}({shown})"

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, needed
+from .. import _core
+from ..arrays import Array, floats, needed
 from ..integrate import OneStep
-from .filter import Estimate, GaussianFilter, along, check_finite
+from .filter import Estimate, GaussianFilter, along, check_finite, factor, gate_threshold, present
 from .measurement import Measurement
 
 
@@ -49,6 +50,35 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     def __post_init__(self) -> None:
         self._check()
+        self._make_core()
+
+    def _make_core(self) -> None:
+        """The filter in the core: all of it for an integrator of free states and a sensor that is known there, else the algebra of updates."""
+        space, sensor = self.map, self.measurement
+        flat = not self.tied and space.retract_jacobian(space.neutral()) is None
+        stepper = None if self.tied else space.compiled()
+        C, programs = sensor.compiled() if stepper is not None or flat else (None, [])
+        if stepper is None and programs:
+            C, programs = None, []
+        limits = np.array([gate_threshold(self.gate, count) for count in range(sensor.size + 1)])
+        dt = np.atleast_1d(np.asarray(space.dt, dtype=float))
+        numbers = (self.R, list(sensor.angles), limits, self.Q, dt)
+        object.__setattr__(self, "_inner", _core.Kalman(stepper, Estimate, space.ndx, C, programs, *numbers))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_inner"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._make_core()
+
+    def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0, *, dt: float | None = None) -> Estimate:
+        """See `GaussianFilter.predict`."""
+        if dt is None:
+            new: Estimate | None = self._inner.predict(estimate, u, k)  # None: in Python, or something is wrong
+            if new is not None:
+                return new
+        return super().predict(estimate, u, k, dt=dt)
 
     def propagate(self, estimate: Estimate, u: Array, k: int, dt: float | None = None) -> tuple[Estimate, Array]:
         """See `GaussianFilter.propagate`; the step is solved once."""
@@ -68,15 +98,30 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Estimate:
         """See `GaussianFilter.update`."""
+        felt = self.felt(u)
+        new: Estimate | None = self._inner.update(estimate, z)  # None: a sensor of Python's, or something is wrong
+        if new is not None:
+            return new
         if z is None:
             return self.unmeasured(estimate)
-        P, felt = needed(estimate, Estimate).covariance, self.felt(u)
+        P, (values, rows) = floats(needed(estimate, Estimate).covariance, "P"), present(z, self.measurement)
         H = self.measurement.slope(estimate.mean, felt)
-        expected = self.measurement.expected(estimate.mean, felt)
-        cross = P @ H.T
+        innovation = self.measurement.innovation(values, self.measurement.expected(estimate.mean, felt))
+        found = self._inner.gain(P, innovation, H)
+        if found is None:  # says why
+            S = (H @ P @ H.T + self.R)[rows][:, rows]
+            factor((S + S.T) / 2, "innovation covariance", self.measurement.names, rows)
+            raise AssertionError
+        distance, dx, P = found
+        if dx is None:
+            return Estimate(
+                estimate.mean, estimate.covariance, innovation, distance, None if distance != distance else False
+            )
+        return self._moved(estimate, dx, P, innovation, distance)
 
-        def joseph(K: Array, rows: Any, R: Array) -> Array:
-            M = np.eye(len(P)) - K @ H[rows]
-            return np.asarray(M @ P @ M.T + K @ R @ K.T)
-
-        return self._gaussian_update(estimate, z, expected, H @ cross, cross, joseph)
+    def _in_core(self, start: Estimate, inputs: Array, rows: Array | None, dt: Array | None) -> Any:
+        """See `GaussianFilter`."""
+        if rows is None:
+            return None
+        found = self._inner.run(start.mean, start.covariance, inputs, rows, dt)
+        return None if found is None else (*found[:-1], found[-1] != 0.0)

@@ -17,7 +17,7 @@ from ..text import Brief, grid, table
 from .measurement import Measurement
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Estimate(Brief):
     """A Gaussian: `mean` (nx,), `covariance` (ndx, ndx) of the difference from it. After an update also: `innovation` (nz,) (NaN where missing),
     `distance` its squared Mahalanobis length, `accepted` (False if gated out, None if there was no measurement).
@@ -152,6 +152,7 @@ class GaussianFilter:
     gate: float | None
     reduced: bool | None
     tied: bool  # whether estimates are kept on constraints
+    _inner: Any  # the filter in the core, where there is one
 
     @property
     def map(self) -> OneStepMap:
@@ -237,36 +238,54 @@ class GaussianFilter:
     ) -> Filtered:
         """Filter a record: U (N, nu) inputs (None: zeros), Z (N+1, nz) measurements, row k at state k ((N, nz): none at state 0);
         `dt` (N,): lengths of the steps (s), if they are not the system's."""
-        rows: list[Any] = [None if z is None else floats(z, "Z") for z in Z]
+        rows: Any = Z if isinstance(Z, np.ndarray) and Z.ndim == 2 else list(Z)
         nothing_pushed = np.zeros((max(len(rows) - 1, 0), self.system.nu))
         inputs = nothing_pushed if U is None else finite(U, "U", (None, self.system.nu))
-        N, nz, n = len(inputs), self.measurement.size, self.map.ndx
-        if len(rows) == N:
-            rows = [None, *rows]
-        if len(rows) != N + 1:
+        N = len(inputs)
+        if len(rows) not in (N, N + 1):
             raise ValueError(f"Z has {len(rows)} rows, but {N} or {N + 1} are needed")
-        lengths = [None] * N if dt is None else [_length(h) for h in finite(dt, "dt", (N,))]
-        before, cross = needed(start, Estimate), []
+        lengths = None if dt is None else finite(dt, "dt", (N,))
+        for h in () if lengths is None else lengths:
+            _length(h)
+        found = self._in_core(needed(start, Estimate), inputs, self._record(rows, N + 1), lengths)
+        if found is None:
+            found = self._in_steps(start, inputs, [None] * (N + 1 - len(rows)) + list(rows), lengths)
+        return Filtered(*found, system=self.map, reduced=self.tied, inputs=inputs, dt=lengths)
+
+    def _record(self, rows: Any, count: int) -> Array | None:
+        """Measurements (count, nz) of the instants, NaN where there are none; None if they are not of this form."""
+        nz = self.measurement.size
+        nothing = np.full(nz, np.nan)
+        table = rows if isinstance(rows, np.ndarray) else [nothing if z is None else floats(z, "Z") for z in rows]
+        if len(table) < count:
+            table = np.vstack([nothing, table]) if isinstance(rows, np.ndarray) else [nothing, *table]
+        if any(np.shape(z) != (nz,) for z in (table[:1] if isinstance(rows, np.ndarray) else table)):
+            return None
+        return floats(table, "Z")
+
+    def _in_core(self, start: Estimate, inputs: Array, rows: Array | None, dt: Array | None) -> Any:
+        """The first fields of `Filtered`, all steps in the core; None where that cannot be done."""
+        return None
+
+    def _in_steps(self, start: Estimate, inputs: Array, rows: list[Any], dt: Array | None) -> Any:
+        """The first fields of `Filtered`, step by step."""
+        N, n, nothing = len(inputs), self.map.ndx, np.full(self.measurement.size, np.nan)
+        cross = []
         predictions, estimates = [start], [self.update(start, rows[0], inputs[0] if N else None)]
         for k in range(N):
-            before, C = self.propagate(estimates[-1], inputs[k], k, lengths[k])
+            before, C = self.propagate(estimates[-1], inputs[k], k, None if dt is None else float(dt[k]))
             predictions.append(before)
             cross.append(C)
             estimates.append(self.update(before, rows[k + 1], inputs[k]))
-        nothing = np.full(nz, np.nan)
-        return Filtered(
-            mean=np.stack([e.mean for e in estimates]),
-            covariance=np.stack([e.covariance for e in estimates]),
-            predicted_mean=np.stack([e.mean for e in predictions]),
-            predicted_covariance=np.stack([e.covariance for e in predictions]),
-            cross=np.stack(cross) if cross else np.zeros((0, n, n)),
-            innovation=np.stack([nothing if e.innovation is None else e.innovation for e in estimates]),
-            distance=np.array([e.distance for e in estimates]),
-            accepted=np.array([bool(e.accepted) for e in estimates]),
-            system=self.map,
-            reduced=self.tied,
-            inputs=inputs,
-            dt=None if dt is None else finite(dt, "dt", (N,)),
+        return (
+            np.stack([e.mean for e in estimates]),
+            np.stack([e.covariance for e in estimates]),
+            np.stack([e.mean for e in predictions]),
+            np.stack([e.covariance for e in predictions]),
+            np.stack(cross) if cross else np.zeros((0, n, n)),
+            np.stack([nothing if e.innovation is None else e.innovation for e in estimates]),
+            np.array([e.distance for e in estimates]),
+            np.array([bool(e.accepted) for e in estimates]),
         )
 
     def _gaussian_update(
@@ -296,8 +315,12 @@ class GaussianFilter:
             return Estimate(estimate.mean, estimate.covariance, innovation, distance, False)
         K: Array = np.asarray(np.linalg.solve(L.T, white[:, 1:]).T, dtype=np.float64)
         P = joseph(K, rows, R)
-        mean = self.settle(self.map.retract(estimate.mean, K @ e))
-        P = along(self.onto(mean), recentred(self.map, estimate.mean, mean, (P + P.T) / 2))
+        return self._moved(estimate, K @ e, (P + P.T) / 2, innovation, distance)
+
+    def _moved(self, estimate: Estimate, dx: Array, P: Array, innovation: Array, distance: float) -> Estimate:
+        """The estimate corrected by dx (ndx,), with the covariance P (ndx, ndx) of differences from its mean."""
+        mean = self.settle(self.map.retract(estimate.mean, dx))
+        P = along(self.onto(mean), recentred(self.map, estimate.mean, mean, P))
         return Estimate(mean, P, innovation, distance, True)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array, finite, floats, matching, weight
-from ..integrate import OneStep, OneStepMap, Trajectory, complete, inputs_of
+from ..integrate import OneStep, OneStepMap, Trajectory, complete, inputs_of, program_of_configuration
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,21 @@ class Measurement:
         if u is None:
             raise ValueError(f"the sensor of {', '.join(self.names)} feels the inputs: update(estimate, z, u=...)")
         return u
+
+    def compiled(self) -> tuple[Array | None, list[tuple[int, Any, Any, int, int]]]:
+        """h as the core takes it: linear rows (size, nx), and programs (first row, code, constants, work, entries) of the others; (None, []) where it is
+        a function in Python."""
+        if self.matrix is not None:
+            return self.matrix, []
+        if isinstance(self.h, _Stacked):
+            (C, first), (D, second) = (sensor.compiled() for sensor in (self.h.first, self.h.second))
+            if C is None or D is None:
+                return None, []
+            return np.vstack([C, D]), first + [(row + len(C), *rest) for row, *rest in second]
+        program = self.h.program if isinstance(self.h, _OfConfiguration) else None
+        if program is None:
+            return None, []
+        return np.zeros((self.size, self.h.nx)), [(0, program.code, program.constants, program.n_work, self.size)]
 
     def expression(self, x: Any) -> Any:
         """h as a CasADi expression of the symbols x (nx,), or None where it is not known as one."""
@@ -167,11 +182,14 @@ def _in_tangent(jacobian: Callable[[Array], Array], system: OneStep) -> Callable
 
 @dataclass(frozen=True, eq=False)
 class _OfConfiguration:
-    """A CasADi function of q, as a function of x; `columns` > 0 makes it a Jacobian padded to that many columns."""
+    """A CasADi function of q, as a function of x (nx,); `columns` > 0 makes it a Jacobian padded to that many columns. `program`: the function and
+    its derivatives for the core."""
 
     function: Any
     nq: int
     columns: int = 0
+    nx: int = 0
+    program: Any = None
 
     def __call__(self, x: Array) -> Array:
         value = np.array(self.function(x[: self.nq]))
@@ -264,7 +282,10 @@ def measure_expression(
     if len(labels) != size:
         raise ValueError(f"{len(labels)} names for {size} entries")
     by_x = _OfConfiguration(slope, model.nq, system.nx)
-    return Measurement(_OfConfiguration(function, model.nq), _in_tangent(by_x, system), labels)
+    rows = ca.densify(ca.jacobian(expression, symbolic.q))
+    program = program_of_configuration(symbolic.q, ca.vertcat(expression, ca.vec(rows.T)))
+    seen = _OfConfiguration(function, model.nq, nx=system.nx, program=program)
+    return Measurement(seen, _in_tangent(by_x, system), labels)
 
 
 def measure_frame(system: OneStep, frame: str, axes: str = "xyz") -> Measurement:

@@ -9,7 +9,7 @@ from .events import Event, Occurrence
 from .gauss import GaussVI
 from .midpoint import MidpointVI
 from .motions import CoreMotions, Motions
-from .moving import ConstraintForces, Moving, constraint_rows, uniform_gravity
+from .moving import ConstraintForces, Moving, constraint_rows, program_of_configuration, uniform_gravity
 from .onestep import OneStep, OneStepMap, Steps, Tangent, complete
 from .prescribed import inputs_of
 from .quality import Quality
@@ -42,6 +42,7 @@ __all__ = [
     "constraint_rows",
     "ensemble",
     "inputs_of",
+    "program_of_configuration",
     "rollouts",
     "simulate_continuous",
     "uniform_gravity",

@@ -49,7 +49,7 @@ from .prescribed import coordinates_after, input_names, inputs_between
 from .quality import check_accuracy, say
 from .reachable import in_gauge_of, settled, tangent
 from .scheme import Scheme
-from .trajectory import State, Trajectory, fixed, joined, made
+from .trajectory import State, Trajectory, fixed, joined
 from .turns import steps_of
 
 LOG = logging.getLogger("dalembert.integrate")
@@ -66,6 +66,8 @@ _DERIVED = (
     "_at_rest",
     "_no_lam",
     "_quick",
+    "_plain_inputs",
+    "_stepper",
     "_scheme",
 )  # made again with the options
 _FLOAT = np.dtype(np.float64)
@@ -166,7 +168,8 @@ class MidpointVI(OneStepMap):
         self._q_shape, self._p_shape, self._u_shape = (model.nq,), (model.nd,), (model.nu,)
         self._scheme = Scheme(self.order, self.alpha, self.forcing, self.dt if isinstance(self.dt, float) else None)
         self._no_u, self._at_rest, self._no_lam = (fixed(np.zeros(n)) for n in (model.nu, model.nkv, model.nc))
-        self._quick = model.configuration.flat and isinstance(self.dt, float) and not model.gaps
+        self._stepper = _core.Stepper(self._core, self.options, State, model, self._at_rest, self._no_lam)
+        self._quick, self._plain_inputs = not model.gaps, model.prescribed.flat
 
     def _options(self, order: int, rule: tuple[float, float, float] | None = None) -> _core.Options:
         """Options of the core; `rule` is (alpha, shares of F- and F+), the integrator's own by default."""
@@ -341,8 +344,9 @@ class MidpointVI(OneStepMap):
 
         Newton starts from `guess` (nq,) or, without it, from q itself, so the result depends on nothing but the arguments.
         """
-        if dt is None and guess is None and kinematic is None and self._quick:
-            new = self._quick_step(state, u)
+        h = self.dt
+        if dt is None and guess is None and kinematic is None and self._quick and type(h) is float:
+            new: State | None = self._stepper.step(state, u, h)  # None: something has to be converted, or is wrong
             if new is not None:
                 return new
         model = self.model
@@ -361,21 +365,6 @@ class MidpointVI(OneStepMap):
             self._fail(status, error, 0, state.t, state, None)
         rate = model.difference(q, new_q)[model.nd :] / h
         return State(state.t + h, new_q, new_p, lam, rate, model)
-
-    def _quick_step(self, state: State, u: Named | None) -> State | None:
-        """The step of arrays as the core takes them; None where something has to be converted, or is wrong, which `step` then finds out. (A number
-        that is not finite makes a step fail.)"""
-        h = self.dt
-        if type(state) is not State or not math.isfinite(state.t) or type(h) is not float:
-            return None
-        q, p, x = state.q, state.p, self._no_u if u is None else u
-        if not (_as_is(q, self._q_shape) and _as_is(p, self._p_shape) and _as_is(x, self._u_shape)):
-            return None
-        try:
-            new_q, new_p, lam, _, status, _ = self._core.step(self.options, h, q, p, x, q, state.lam)
-        except (TypeError, ValueError):
-            return None
-        return None if status else made(state.t + h, new_q, new_p, lam, self._at_rest, self.model)
 
     def _solve(
         self, h: float, q: Array, p: Array, u: Array, y: Array, lam: Array, way: Array | None = None
@@ -481,27 +470,40 @@ class MidpointVI(OneStepMap):
             motion = thinned(self._hybrid(start, n, u, kinematic, events, until, progress), every)
             self._say(motion, accuracy, self._lengths(n), None)
             return motion
-        if every > 1 and n > max(every, PIECE) and not (callable(u) and _takes_state(u)):
+        policy = u if callable(u) and _takes_state(u) else None
+        if policy is not None and every != 1:
+            raise ValueError("every= is for rollouts with input arrays, not for policies")
+        if every > 1 and n > max(every, PIECE):
             return self._in_pieces(start, n, u, kinematic, every, progress, accuracy, adapt)
         dt = self._lengths(n)
         t = self._times(start.t, dt)
-        if callable(u) and _takes_state(u):
-            motion = self._with_policy(start, dt, t, u, kinematic, every, tolerance)
-            self._say(motion, accuracy, dt, adapt)
-            return motion
-        inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
-        path = _path(self._prescribed(kinematic, q, n), t, self._fractions(tolerance), model.prescribed)
+        fractions = self._fractions(tolerance)
+        path = _path(self._prescribed(kinematic, q, n), t, fractions, model.prescribed)
+        inputs = asked = None
+        if policy is None:
+            inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
+        else:
+            asked = (
+                policy,
+                self._answers(dt, np.ones(1) if path is None else fractions[-path.shape[1] :]),
+                self._stepper,
+                t,
+                start,
+            )
         rows = 1 if path is None else path.shape[1]
         judged = accuracy != "ignore" or every > 1 or adapt is not None  # `quality` can judge whole motions later
         given = (self.options, q, p, dt, inputs, path, every)
-        run = partial(self._core.simulate, *given, adapt=tolerance, rho_rows=rows, judged=judged)
+        run = partial(self._core.simulate, *given, adapt=tolerance, rho_rows=rows, judged=judged, policy=asked)
         begun = clock.perf_counter()
         if progress:
             with shown("simulate", n) as tell:
                 found = run() if tell is None else run(progress=lambda k: tell(k, ""))
         else:
             found = run()
-        qs, ps, lam, its, done, status, error, stop, checks, *_ = found
+        qs, ps, lam, its, done, status, error, stop, checks, _, _, *answers, raised = found
+        if asked is not None:
+            inputs, path = answers[0], answers[1].reshape(n, rows, -1) if model.nk else None
+            stop = stop or self._interrupted(raised, clock.perf_counter() - begun)
         rows = done // every
         if LOG.isEnabledFor(logging.DEBUG):
             seconds, per_step = clock.perf_counter() - begun, its[:rows].mean() if rows else 0.0
@@ -520,6 +522,8 @@ class MidpointVI(OneStepMap):
             None if adapt is not None else self._thinned(every),
             None if not judged else checks if whole_motion else checks[:rows],
         )
+        if isinstance(raised, Stop):
+            traj = replace(traj, events=(Occurrence(float(t[done]), str(raised) or "Stop", traj[-1], done),))
         self._say(
             traj, "warn" if status and accuracy == "raise" else accuracy, dt, adapt
         )  # also of a motion that fails
@@ -676,76 +680,34 @@ class MidpointVI(OneStepMap):
             raise ValueError(f"steps must be a whole number, not negative and below 2^53, not {steps}")
         return count
 
-    def _with_policy(
-        self, start: State, dt: Array, t: Array, policy: Any, kinematic: Any, every: int, adapt: float
-    ) -> Trajectory:
-        """The policy is called once per step; everything else is one call of the core."""
-        model, n, nd = self.model, len(dt), self.model.nd
-        if every != 1:
-            raise ValueError("every= is for rollouts with input arrays, not for policies")
-        path = _path(self._prescribed(kinematic, start.q, n), t, self._fractions(adapt), model.prescribed)
-        checks = np.zeros((n, 5))
-        q, p, lam = np.empty((n + 1, model.nq)), np.empty((n + 1, nd)), np.empty((n, model.nc))
-        u, rho, its = np.empty((n, model.nu)), np.empty((n, model.nk)), np.zeros(n, dtype=np.int64)
-        q[0], p[0] = start.q, start.p
-        space = model.configuration
-        state, k, stop = start, 0, False
-        times, lengths = t.tolist(), dt.tolist()
-        plain = model.nk == 0 and space.flat and not adapt  # then rows of numbers need no look
+    def _answers(self, dt: Array, shares: Array) -> Callable[[int, Any, Array], tuple[Array, Array | None]]:
+        """What the core takes of a policy's answer at step k from q (nq,): inputs (nu,), and prescribed values (s, nk) after the `shares` (s,) of
+        the step, or None where the policy says nothing about them."""
+        model, after = self.model, np.cumsum(shares)[:, None]
 
-        def so_far(k: int) -> Trajectory:
-            motion = Trajectory(
-                model, t[: k + 1], q[: k + 1], p[: k + 1], u[:k], rho[:k], lam[:k], its[:k], stop, self.scheme
-            )
-            if adapt:
-                return replace(motion, scheme=None, checks=checks[:k])
-            found, done = self.check(motion)
-            return replace(motion, checks=found) if done == k else motion
+        def convert(k: int, out: Any, q: Array) -> tuple[Array, Array | None]:
+            row, rho = _forces_and_kinematic(out, model, q, float(dt[k]))
+            u = vector(row, model.inputs, "u of the policy")
+            if rho is None:
+                return u, None
+            space, before = model.prescribed, q[model.nqd :]
+            end = space.point(rho, "kinematic of the policy")
+            if len(after) == 1:
+                return u, end
+            way = space.integrate(before, after * space.difference(before, end))
+            way[-1] = end
+            return u, way
 
-        begun = clock.monotonic()
-        try:
-            for k in range(n):
-                out = policy(times[k], state)
-                if plain and _as_is(out, self._u_shape):
-                    u[k] = out
-                    guess = q[k] if k == 0 else q[k] + (q[k] - q[k - 1])
-                    q[k + 1], p[k + 1], lam[k], its[k], status, error = self._core.step(
-                        self.options, lengths[k], q[k], p[k], u[k], guess, state.lam
-                    )
-                    if not status:
-                        state = made(times[k + 1], q[k + 1], p[k + 1], lam[k], self._at_rest, model)
-                        continue
-                row, next_kin = _forces_and_kinematic(out, model, q[k], lengths[k])
-                u[k] = vector(row, model.inputs, "u of the policy")
-                way = None
-                if next_kin is not None:
-                    rho[k] = model.prescribed.point(next_kin, "kinematic of the policy")
-                elif path is not None:
-                    way, rho[k] = path[k], path[k, -1]
-                else:
-                    rho[k] = q[k, model.nqd :]
-                y = q[k].copy() if k == 0 else space.integrate(q[k], space.difference(q[k - 1], q[k]))
-                y[model.nqd :] = rho[k]
-                if adapt:
-                    q[k + 1], p[k + 1], lam[k], its[k], status, error, checks[k] = self._adaptive(
-                        dt[k], q[k], p[k], u[k], rho[k : k + 1] if way is None else way, adapt
-                    )
-                else:
-                    q[k + 1], p[k + 1], lam[k], its[k], status, error = self._solve(
-                        dt[k], q[k], p[k], u[k], y, state.lam, way
-                    )
-                if status:
-                    self._fail(status, error, k, float(t[k]), state, so_far(k))
-                rate = model.difference(q[k], q[k + 1])[nd:] / dt[k]
-                state = State(float(t[k + 1]), q[k + 1], p[k + 1], lam[k], rate, model)
-        except Stop as why:
-            return replace(so_far(k), events=(Occurrence(state.t, str(why) or "Stop", state, k),))
-        except KeyboardInterrupt:
-            if clock.monotonic() - begun < 0.5:  # nothing worth to be kept, and perhaps one of many calls
-                raise
-            stop = True
-            return so_far(k)
-        return so_far(n)
+        return convert
+
+    @staticmethod
+    def _interrupted(raised: BaseException | None, seconds: float) -> bool:
+        """Whether Ctrl-C has ended a policy and the motion is kept; raises what is not told by a motion."""
+        if raised is None or isinstance(raised, Stop):
+            return False
+        if not isinstance(raised, KeyboardInterrupt) or seconds < 0.5:  # short: perhaps one of many calls
+            raise raised
+        return True
 
     def _fail(
         self, status: int, error: float, step: int, time: float, state: State, trajectory: Trajectory | None
@@ -880,6 +842,9 @@ class MidpointVI(OneStepMap):
 
     def advance(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> tuple[Array, Array, Array]:
         """(x', A, B) of step k, which is solved once."""
+        found: tuple[Array, Array, Array] | None = self._at_once(x, u, True)
+        if found is not None:
+            return found
         step, y, w = self._at(k, x, u)
         return step.advance(y, w, 0)
 
@@ -935,6 +900,10 @@ class MidpointVI(OneStepMap):
         part[m.nu + v] = before + share * (u[m.nu + v] - before)
         return part
 
+    def compiled(self) -> Any:
+        """What takes single steps in the core, for filters; None where balls are prescribed, whose inputs are turned into coordinates before."""
+        return self._stepper if type(self) is MidpointVI and self._plain_inputs else None
+
     def over(self, t: Array) -> MidpointSteps:
         """Steps between the times t (N+1,), in the core."""
         return steps_of(self, t)
@@ -950,8 +919,17 @@ class MidpointVI(OneStepMap):
 
     def f(self, x: ArrayLike, u: ArrayLike, k: int = 0) -> Array:
         """The state (nx,) after step k from x (nx,) with the input u (nu,)."""
+        new: Array | None = self._at_once(x, u, False)
+        if new is not None:
+            return new
         step, y, w = self._at(k, x, u)
         return step.f(y, w, 0)
+
+    def _at_once(self, x: object, u: object, derive: bool) -> Any:
+        """x', or with `derive` (x', A, B), of arrays as the core takes them; None where something has to be converted, or is wrong, which is
+        then found out."""
+        h = self.dt
+        return self._stepper.advance(x, u, h, None, derive) if type(h) is float and self._plain_inputs else None
 
     def f_batch(self, X: Array, u: ArrayLike, k: int = 0) -> Array:
         """f of many states X (n, nx), side by side in the core."""
@@ -973,17 +951,17 @@ class MidpointVI(OneStepMap):
         `x` is a State (then `u` are the inputs alone, and `kinematic` the next kinematic values, by default unchanged), or a state vector (nx,)
         with the whole u (nu,) at step k. `dt`: another length of the step.
         """
+        h = self.dt
+        if dt is None and kinematic is None and type(h) is float and self._plain_inputs:
+            found: tuple[Array, Array] | None = self._stepper.linearize(x, u, h)  # None: as in `step`
+            if found is not None:
+                return found
         if isinstance(x, State):
             q, p = self._taken(x)
             rho = q[self.model.nqd :]
             if kinematic is not None:
                 rho = self.model.prescribed.point(kinematic, "kinematic")
             inputs, h = self._no_u if u is None else vector(u, self.model.inputs, "u"), self._length(dt)
-            if self.model.prescribed.flat:
-                guess = q if kinematic is None else np.concatenate([q[: self.model.nqd], rho])
-                *_, A, B, status, _ = self._core.advance(self.options, h, q, p, inputs, guess, self._no_lam)
-                if not status:
-                    return A, B
             y = np.concatenate([q, p, np.zeros(self.model.nkv)])
             w = np.concatenate([inputs, inputs_between(self.model.prescribed, q[self.model.nqd :], rho, h)])
             step = steps_of(self.with_dt(np.array([h])), np.array([x.t, x.t + h]))

@@ -65,7 +65,10 @@ class MidpointSteps(Steps):
 
     def f(self, x: Array, u: Array, k: int, guess: Array | None = None) -> Array:
         """One step; Newton starts from `guess`."""
-        q, p, _ = self.solve(x, u, k, guess)
+        new: Array | None = self.one_step._stepper.advance(x, u, self.dt[k], guess, False)
+        if new is not None:
+            return new
+        q, p, _ = self.solve(x, u, k, guess)  # says why, unless an array was not as the core takes it
         return np.concatenate([q, p, self._rate(x, u) / self.dt[k]])
 
     def _rate(self, x: Array, u: Array) -> Array:
@@ -193,27 +196,21 @@ class MidpointSteps(Steps):
 
     def linearize(self, x: Array, u: Array, k: int) -> tuple[Array, Array]:
         """A (ndx, ndx), B (ndx, nu) of step k."""
-        return self._advance(x, u, k)[3:5]
+        return self._advance(x, u, k)[1:]
 
     def advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
         """(x', A, B) of step k: Newton's end is where the derivatives are taken."""
-        q, p, _, A, B = self._advance(x, u, k, solve=True)
-        return np.concatenate([q, p, self._rate(x, u) / self.dt[k]]), A, B
+        return self._advance(x, u, k)
 
-    def _advance(self, x: Array, u: Array, k: int, solve: bool = False) -> tuple[Array, Array, Array, Array, Array]:
-        """(q', p', lambda, A, B) of step k. `solve`: where the step itself fails, its error counts."""
-        vi, nq, nu = self.one_step, self._nq, self._nu
-        guess = x[:nq]
-        if self._nqd < nq:
-            guess = np.concatenate([x[: self._nqd], u[nu:]])
-        q, p, lam, A, B, status, _ = vi._core.advance(
-            vi.options, self.dt[k], x[:nq], x[nq : nq + self._nd], u[:nu], guess, self._no_lam
-        )
-        if status:
-            if solve:
-                self._solve(x, u, k)
-            self._refuse(status, k, x, u)
-        return q, p, lam, A, B
+    def _advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
+        """The same, with the inputs of the core: u ends with the next prescribed coordinates."""
+        found: tuple[Array, Array, Array] | None = None
+        for arrays in ((x, u), (np.ascontiguousarray(x), np.ascontiguousarray(u))):
+            found = self.one_step._stepper.advance(*arrays, self.dt[k], None, True)
+            if found is not None:
+                return found
+        self._solve(x, u, k)  # where the step itself fails, its error counts
+        self._refuse(SINGULAR, k, x, u)
 
     def linearize_trajectory(self, X: Array, U: Array, threads: int | None = None) -> tuple[Array, Array]:
         """A (N, ndx, ndx), B (N, ndx, nu) at every (X_k, U_k); threads over the steps."""

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, finite
+from ..errors import ModelError
 from ..mechanics import acceleration
 from ..model import Model
 from ..model.elements import Distance, Gravity
+from ..model.tape import Program, program_of
 from .onestep import OneStepMap
 from .reachable import velocity_slope
 
@@ -19,6 +21,14 @@ def uniform_gravity(model: Model) -> Array:
     """The gravity (3,) that acts on all masses (m/s^2)."""
     pulls = [e.acceleration for e in model.elements if isinstance(e, Gravity) and e.masses is None]
     return np.asarray(np.sum(pulls, axis=0), dtype=float) if pulls else np.zeros(3)
+
+
+def program_of_configuration(q: Any, outputs: Any) -> Program | None:
+    """CasADi `outputs` (a column) of the symbols q (nq,) as the core evaluates them; None where they have an operation that it does not know."""
+    try:
+        return program_of([q], outputs, "a sensor")
+    except ModelError:
+        return None
 
 
 def constraint_rows(model: Model) -> tuple[dict[str, list[int]], list[float | str | None]]:

@@ -246,6 +246,10 @@ class OneStepMap(StateSpace):
         """The input (nu,) of the first `share` of a step with the input u: u itself, unless it says where the step ends."""
         return u
 
+    def compiled(self) -> Any:
+        """What takes single steps of state vectors and inputs in the core (`_core.Stepper`), for filters; None: nothing, the map is Python's."""
+        return None
+
     def over(self, t: Array) -> Steps:
         """Steps between the times t (N+1,): `Steps`, or a child of it that does the same faster."""
         return Steps(self, t)

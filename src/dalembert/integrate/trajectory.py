@@ -33,7 +33,7 @@ def states(model: Model, q: Array, p: Array, dt: Array) -> Array:
     return np.hstack([q, p, np.zeros((1, model.nkv)) if not len(rate) else np.vstack([np.zeros_like(rate[:1]), rate])])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class State:
     """One instant: time `t`, configuration `q` (nq,), momentum `p` (nd,), multipliers `lam` of the step that led here (nc,).
 
@@ -134,13 +134,6 @@ def _named(model: Model, name: str, q: Array, p: Array, lam: Array, v: Callable[
         path = positions(model, q)[:, model.frame_index(frame)]
         return path[:, "xyz".index(axis)] if axis else path
     return None
-
-
-def made(t: float, q: Array, p: Array, lam: Array, v_rho: Array, model: Model) -> State:
-    """A State of arrays that need no look: as State(...), in a third of the time."""
-    state = object.__new__(State)
-    state.__dict__.update(t=t, q=q, p=p, lam=lam, v_rho=v_rho, model=model)
-    return state
 
 
 def fixed(a: Array) -> Array:

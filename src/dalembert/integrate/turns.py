@@ -142,7 +142,8 @@ class TurningSteps(MidpointSteps):
         """(x', A, B) of step k."""
         if self._parts is not None:
             return self.f(x, u, k), *self.linearize(x, u, k)
-        q, p, _, A, B = self._advance(x, self._ends(x, u, k), k, solve=False)
+        end, A, B = self._advance(x, self._ends(x, u, k), k)
+        q, p = end[: self._nq], end[self._nq : self._nq + self._nd]
         return self._state(x, q, p, k), *self._by_inputs(A, B, u, k)
 
     def linearize_trajectory(self, X: Array, U: Array, threads: int | None = None) -> tuple[Array, Array]:

@@ -1,0 +1,225 @@
+// Single calls from Python: objects of its classes read and made without a look at their dictionary, and the step of a
+// state vector with its derivatives. Every call allocates what it returns and no more.
+#pragma once
+#include <cmath>
+#include "core.hpp"
+
+namespace dalembert {
+
+// The fields of a Python class with __slots__, in a given order.
+class Slots {
+ public:
+  Slots(const nb::object& type, std::initializer_list<const char*> names) : type_(type) {
+    if (!PyType_Check(type.ptr())) throw nb::type_error("a class is needed");
+    alloc_ = reinterpret_cast<allocfunc>(PyType_GetSlot(as_type(), Py_tp_alloc));
+    for (const char* name : names) {
+      const nb::object d = type.attr(name);
+      PyTypeObject* const kind = Py_TYPE(d.ptr());
+      const Slot s{d, reinterpret_cast<descrgetfunc>(PyType_GetSlot(kind, Py_tp_descr_get)),
+                   reinterpret_cast<descrsetfunc>(PyType_GetSlot(kind, Py_tp_descr_set))};
+      if (!s.get || !s.set) throw nb::type_error("a class with __slots__ is needed");
+      slots_.push_back(s);
+    }
+  }
+  bool made(nb::handle o) const { return Py_TYPE(o.ptr()) == as_type(); }
+  nb::object get(nb::handle o, size_t i) const {
+    nb::object out = nb::steal(slots_[i].get(slots_[i].descriptor.ptr(), o.ptr(), type_.ptr()));
+    if (!out.is_valid()) throw nb::python_error();
+    return out;
+  }
+  // an object with these fields, whatever its class says about setting them
+  nb::object make(std::initializer_list<nb::handle> values) const {
+    nb::object out = nb::steal(alloc_(as_type(), 0));
+    if (!out.is_valid()) throw nb::python_error();
+    size_t i = 0;
+    for (nb::handle v : values) {
+      if (slots_[i].set(slots_[i].descriptor.ptr(), out.ptr(), v.ptr())) throw nb::python_error();
+      ++i;
+    }
+    return out;
+  }
+
+ private:
+  struct Slot {
+    nb::object descriptor;
+    descrgetfunc get;
+    descrsetfunc set;
+  };
+  PyTypeObject* as_type() const { return reinterpret_cast<PyTypeObject*>(type_.ptr()); }
+  nb::object type_;
+  allocfunc alloc_;
+  std::vector<Slot> slots_;
+};
+
+// The steps of one integrator, called one at a time. Prescribed variables of state vectors must be without balls.
+class OneCall {
+ public:
+  OneCall(nb::object core, const Options& o)
+      : owner_(std::move(core)), core_(nb::cast<Core&>(owner_)), o_(o), z_(core_.model()) {}
+  Core& core() const { return core_; }
+  const Sizes& sizes() const { return z_; }
+
+  // (q', p', lambda) from (q, p) under the inputs u; y holds the guess and l the multipliers to start from. The status
+  int step(Scratch* s, double h, const double* q, const double* p, const double* u, double* y, double* l, double* pn,
+           int* iterations = nullptr, double* error = nullptr) const {
+    int its = 0;
+    double e = 0;
+    const int status = core_.table().step(s, o_, h, q, p, u, y, l, pn, &its, &e);
+    if (iterations) *iterations = its;
+    if (error) *error = e;
+    return status;
+  }
+  // A, B (zeros) of the step that was just solved to y, l, which stay as they are
+  int linearize(Scratch* s, double h, const double* q, const double* p, const double* u, double* y, double* l,
+                double* A, double* B) const {
+    const KernelTable& k = core_.table();
+    if (o_.parts->count == 1) return k.linearize(s, o_, h, q, p, u, y, l, Given::just_solved, A, B);
+    std::vector<double> guess(y, y + z_.nq), lam(l, l + z_.nc);  // parts are solved again: not into the result
+    guess.push_back(0);
+    lam.push_back(0);
+    return k.linearize(s, o_, h, q, p, u, guess.data(), lam.data(), Given::guess, A, B);
+  }
+
+  // x' = f(x, u) of state vectors and, where A is given, A and B (zeros). `guess` (nx) or null; l (nc + 1) is room.
+  int advance(Scratch* s, double h, const double* x, const double* u, const double* guess, double* l, double* next,
+              double* A, double* B) const {
+    const size_t nqd = z_.nq - z_.nqk;
+    std::memcpy(next, guess ? guess : x, nqd * sizeof(double));
+    std::memcpy(next + nqd, u + z_.nu, z_.nqk * sizeof(double));
+    std::memset(l, 0, z_.nc * sizeof(double));
+    int status = step(s, h, x, x + z_.nq, u, next, l, next + z_.nq);
+    if (!status && A) status = linearize(s, h, x, x + z_.nq, u, next, l, A, B);
+    for (size_t i = 0; i < z_.nk; ++i) next[z_.nq + z_.nd + i] = (u[z_.nu + i] - x[nqd + i]) / h;
+    return status;
+  }
+
+ private:
+  nb::object owner_;
+  Core& core_;
+  const Options o_;
+  const Sizes z_;
+};
+
+// Steps of an integrator as Python calls them: States and state vectors come in and go out as they are. What is not
+// plain (another class, a shape, a number that is not finite, a step that fails) gives None: Python finds out and says
+// it.
+class Stepper {
+ public:
+  Stepper(nb::object core, const Options& o, const nb::object& state, nb::object model, nb::object at_rest,
+          nb::object no_lam)
+      : call_(std::move(core), o),
+        states_(state, {"t", "q", "p", "lam", "v_rho", "model"}),
+        model_(std::move(model)),
+        at_rest_(std::move(at_rest)),
+        no_lam_(std::move(no_lam)) {}
+
+  const OneCall& call() const { return call_; }
+
+  // the State after a step of length h with the inputs u (None: zeros), prescribed variables as they are
+  nb::object step(nb::handle state, nb::handle u, double h) {
+    Start a;
+    if (!read(state, u, a)) return nb::none();
+    const Sizes& z = call_.sizes();
+    double *y, *p, *l = none_.data();
+    nb::object q = make_array({z.nq}, &y), pn = make_array({z.nd}, &p), lam = z.nc ? make_array({z.nc}, &l) : no_lam_;
+    std::memcpy(y, a.q, z.nq * sizeof(double));
+    const double* l0 = plain(a.lam.ptr(), z.nc, true);
+    if (!l0) return nb::none();
+    std::memcpy(l, l0, z.nc * sizeof(double));
+    Lease lease(call_.core());
+    if (call_.step(lease, h, a.q, a.p, a.u, y, l, p)) return nb::none();
+    return states_.make({nb::float_(a.t + h), q, pn, lam, at_rest_, model_});
+  }
+
+  // the State of these numbers; `rate` (nk) of the prescribed variables, null where they rest
+  nb::object state(double t, const double* q, const double* p, const double* lam, const double* rate) const {
+    const Sizes& z = call_.sizes();
+    auto array = [](const double* x, size_t n) {
+      double* to;
+      nb::object out = make_array({n}, &to);
+      std::memcpy(to, x, n * sizeof(double));
+      return out;
+    };
+    return states_.make({nb::float_(t), array(q, z.nq), array(p, z.nd), z.nc ? array(lam, z.nc) : no_lam_,
+                         rate ? array(rate, z.nk) : at_rest_, model_});
+  }
+
+  // (A, B) of that step; of a state vector with the whole u (nu, nk)
+  nb::object linearize(nb::handle state, nb::handle u, double h) {
+    if (!states_.made(state)) {
+      const nb::object found = u.is_none() ? nb::none() : advance(state, u, h, nb::none(), true);
+      return found.is_none() ? found : nb::object(nb::make_tuple(found[1], found[2]));
+    }
+    Start a;
+    if (!read(state, u, a)) return nb::none();
+    const Sizes& z = call_.sizes();
+    double *A, *B;
+    nb::object aa = make_array({z.ndx, z.ndx}, &A), ab = make_array({z.ndx, z.nW}, &B);
+    std::vector<double> room(z.nq + z.nd + z.nc + 2);
+    double *y = room.data(), *p = y + z.nq + 1, *l = p + z.nd;
+    std::memcpy(y, a.q, z.nq * sizeof(double));
+    Lease lease(call_.core());
+    if (call_.step(lease, h, a.q, a.p, a.u, y, l, p)) return nb::none();
+    if (call_.linearize(lease, h, a.q, a.p, a.u, y, l, A, B)) return nb::none();
+    return nb::make_tuple(aa, ab);
+  }
+
+  // x' (nx) of a state vector under u (nu, nk); with `derive` (x', A, B)
+  nb::object advance(nb::handle x, nb::handle u, double h, nb::handle guess, bool derive) {
+    const Sizes& z = call_.sizes();
+    const double *x0 = plain(x.ptr(), z.nx, true), *w = plain(u.ptr(), z.nU, true),
+                 *y = guess.is_none() ? nullptr : plain(guess.ptr(), z.nx, true);
+    if (!x0 || !w || (!y && !guess.is_none())) return nb::none();
+    double *next, *A = nullptr, *B = nullptr;
+    nb::object out = make_array({z.nx}, &next), aa, ab;
+    if (derive) aa = make_array({z.ndx, z.ndx}, &A), ab = make_array({z.ndx, z.nW}, &B);
+    std::vector<double> l(z.nc + 1);
+    Lease lease(call_.core());
+    if (call_.advance(lease, h, x0, w, y, l.data(), next, A, B)) return nb::none();
+    return derive ? nb::object(nb::make_tuple(out, aa, ab)) : out;
+  }
+
+ private:
+  struct Start {
+    nb::object q_, p_, lam;  // keep what is read alive
+    std::vector<double> unit;
+    double t = 0;
+    const double *q = nullptr, *p = nullptr, *u = nullptr;
+  };
+  bool read(nb::handle state, nb::handle u, Start& a) {
+    if (!states_.made(state)) return false;
+    const Sizes& z = call_.sizes();
+    const nb::object t = states_.get(state, 0);
+    if (!PyFloat_Check(t.ptr())) return false;
+    a.t = PyFloat_AsDouble(t.ptr());
+    a.q_ = states_.get(state, 1);
+    a.p_ = states_.get(state, 2);
+    a.lam = states_.get(state, 3);
+    a.q = plain(a.q_.ptr(), z.nq, true);
+    a.p = plain(a.p_.ptr(), z.nd, true);
+    a.u = u.is_none() ? none_.data() : plain(u.ptr(), z.nu, true);
+    return std::isfinite(a.t) && a.q && a.p && a.u && unit(a);
+  }
+  // quaternions must be unit ones, and are made so to the last digit
+  bool unit(Start& a) const {
+    const ModelData& M = call_.core().model();
+    for (const Ball& b : M.balls) {
+      double n = 0;
+      for (int i = 0; i < 4; ++i) n += a.q[b.q + i] * a.q[b.q + i];
+      n = std::sqrt(n);
+      if (!(std::fabs(n - 1) <= 1e-6)) return false;
+      if (std::fabs(n - 1) <= 1e-15) continue;
+      if (a.unit.empty()) a.unit.assign(a.q, a.q + M.nq);
+      for (int i = 0; i < 4; ++i) a.unit[b.q + i] /= n;
+    }
+    if (!a.unit.empty()) a.q = a.unit.data();
+    return true;
+  }
+
+  OneCall call_;
+  Slots states_;
+  nb::object model_, at_rest_, no_lam_;
+  std::vector<double> none_ = std::vector<double>(call_.sizes().nu + 1);  // no inputs
+};
+
+}  // namespace dalembert
