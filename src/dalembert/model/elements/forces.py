@@ -99,7 +99,7 @@ class Damping(ForceElement):
         return []
 
     def symbolic(self, s: Symbolic) -> Any:
-        return s.on({name: -self.coefficient(name) * s.velocity(name) for name in s.model.dynamic})
+        return s.on({name: -c * s.velocity(name) for name, c in self.by_velocity(s.model).items()})
 
 
 @element
@@ -129,7 +129,7 @@ class LinearDamper(ForceElement):
 
     def symbolic(self, s: Symbolic) -> Any:
         x = s.distance(self.frame1, self.frame2)
-        return -self.coefficient * s.rate(x) * s.ca.gradient(x, s.q)
+        return -self.coefficient * s.rate(x) * s.ca.gradient(s.rate(x), s.v)
 
     def draw(self, model: Model) -> Iterable[Between]:
         return [Between("damper", self.frame1, self.frame2)]
