@@ -387,7 +387,7 @@ def test_derivatives_through_impacts_of_what_rolls(case):
     steps, u = 12, 0.2 + 0.1 * np.sin(np.arange(12.0))[:, None]
     motion = vi.simulate(start, steps=steps, u=u)
     assert motion.impacts
-    A, B = motion.linearize()
+    A, _ = motion.linearize()
     x = np.r_[start.q, start.p, np.zeros(model.nkv)]
     allowed = np.eye(vi.ndx)
     if model.nh:  # turns and moves of the start along the constraint
