@@ -101,9 +101,11 @@ def _elements(rng: np.random.Generator, bare: Model, n: int, constraints: int | 
         "damping": lambda: da.Damping(number(), {one(dynamic): number()}),
         "damper": lambda: da.LinearDamper(*two(), number()),
         "push": lambda: da.ConfigForce(one(dynamic), "u_push"),
-        "body": lambda: da.Wrench(one(frames), ("u_a", number(), number()), (number(), "u_b", number()), "body"),
+        "body": lambda: da.Wrench(one(frames), ("u_a", number(), number()), (number(), "u_b", number()), "body", 1.5),
         "mixed": lambda: da.Wrench(one(frames), (number(), "u_a", number()), ("u_c", number(), number()), "mixed"),
-        "world": lambda: da.Wrench(one(frames), (number(), number(), "u_c"), (number(), number(), "u_b"), "world"),
+        "world": lambda: da.Wrench(
+            one(frames), (number(), number(), "u_c"), (number(), number(), "u_b"), "world", -0.7
+        ),
         "user energy": lambda: _user_energy(one(dynamic), one(frames)),
         "user force": lambda: _user_force(one(dynamic), one(dynamic)),
     }

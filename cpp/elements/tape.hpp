@@ -142,13 +142,25 @@ template <class T> void run_tape(const Tape& t, const T* in, T* w, T* out) {
   }
 }
 
+// Arguments of a tape: coordinates of the local variables; those of balls are angles from where the ball is, zero.
+template <class T> DAL_INLINE void tape_variables(Work<T>& w, const Element& e, const T* q) {
+  const int* lq = w.M->local_q.data() + e.vars;
+  for (int i = 0; i < e.n; ++i) w.local.tape_in[i] = lq[i] < 0 ? T(0.0) : q[lq[i]];
+}
+// Last come the quaternions of its balls, from argument `at` on.
+template <class T> DAL_INLINE void tape_turns(Work<T>& w, const Element& e, const T* q, int at) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < e.balls; ++i)
+    for (int c = 0; c < 4; ++c) w.local.tape_in[at + 4 * i + c] = q[M.balls[M.ball_local[e.ball + i].ball].q + c];
+}
+
 // potential or constraint: value, gradient (w.local.gradient), Hessian (w.local.hessian), third derivative along delta
 // (w.local.third)
 template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int order, const T* delta) {
   const ModelData& M = *w.M;
-  const int* lq = M.local_q.data() + e.vars;
   int n = e.n;
-  for (int i = 0; i < n; ++i) w.local.tape_in[i] = q[lq[i]];
+  tape_variables(w, e, q);
+  tape_turns(w, e, q, n);
   const Tape& t = M.tapes[e.tape[order >= 2 ? 1 : 0]];
   run_tape(t, w.local.tape_in, w.local.tape_work, w.local.tape_out);
   T value = w.local.tape_out[0];
@@ -157,6 +169,7 @@ template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int o
     for (int i = 0; i < n * n; ++i) w.local.hessian[i] = w.local.tape_out[1 + n + i];
   if (order >= 3) {
     for (int i = 0; i < n; ++i) w.local.tape_in[n + i] = delta[i];
+    tape_turns(w, e, q, 2 * n);
     run_tape(M.tapes[e.tape[2]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
     for (int i = 0; i < n * n; ++i) w.local.third[i] = w.local.tape_out[i];
   }
@@ -165,21 +178,25 @@ template <class T> T tape_scalar(Work<T>& w, const Element& e, const T* q, int o
 
 template <class T> DAL_INLINE void tape_force_inputs(Work<T>& w, const Element& e, const T* q, const T* v) {
   const ModelData& M = *w.M;
-  const int *lq = M.local_q.data() + e.vars, *lv = M.local_v.data() + e.vars;
+  const int* lv = M.local_v.data() + e.vars;
   int n = e.n;
-  for (int i = 0; i < n; ++i) {
-    w.local.tape_in[i] = q[lq[i]];
-    w.local.tape_in[n + i] = v[lv[i]];
-  }
+  tape_variables(w, e, q);
+  for (int i = 0; i < n; ++i) w.local.tape_in[n + i] = v[lv[i]];
   for (int i = 0; i < e.nin; ++i) w.local.tape_in[2 * n + i] = w.step.u[M.tape_inputs[e.in0 + i]];
 }
 template <class T> void tape_force(Work<T>& w, const Element& e, const T* q, const T* v, int order) {
   tape_force_inputs(w, e, q, v);
+  tape_turns(w, e, q, 2 * e.n + e.nin);
   run_tape(w.M->tapes[e.tape[order >= 1 ? 1 : 0]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
 }
 template <class T> const T* tape_force_second(Work<T>& w, const Element& e, const T* q, const T* v, const T* mu) {
   tape_force_inputs(w, e, q, v);
-  for (int i = 0; i < e.nrow; ++i) w.local.tape_in[2 * e.n + e.nin + i] = mu[w.M->local_v[e.rows + i]];
+  const int at = 2 * e.n + e.nin;
+  for (int i = 0; i < e.nrow; ++i) {
+    const int row = w.M->local_v[e.rows + i];
+    w.local.tape_in[at + i] = row < w.M->nd ? mu[row] : T(0.0);
+  }
+  tape_turns(w, e, q, at + e.nrow);
   run_tape(w.M->tapes[e.tape[2]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
   return w.local.tape_out;
 }

@@ -13,7 +13,7 @@ struct TapeConstraint : LocalConstraint<TapeConstraint> {
     const int* lq = w.M->local_q.data() + e.vars;
     T h = tape_scalar(w, e, q, order < 2 ? 1 : order, delta);
     T sz = T(1.0);
-    for (int i = 0; i < e.n; ++i) sz += fabs_(w.local.gradient[i] * q[lq[i]]);
+    for (int i = 0; i < e.n; ++i) sz += fabs_(lq[i] < 0 ? w.local.gradient[i] : w.local.gradient[i] * q[lq[i]]);
     *size = sz;
     return h;
   }

@@ -9,8 +9,9 @@ struct TapeVelocity {
   // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b.
   template <class T> static T value(Work<T>& w, const Element& e, const T* q, const Poses<T>&, int order) {
     const ModelData& M = *w.M;
-    const int *lq = M.local_q.data() + e.vars, n = e.n;
-    for (int i = 0; i < n; ++i) w.local.tape_in[i] = q[lq[i]];
+    const int n = e.n;
+    tape_variables(w, e, q);
+    tape_turns(w, e, q, n);
     run_tape(M.tapes[e.tape[order >= 2 ? 1 : 0]], w.local.tape_in, w.local.tape_work, w.local.tape_out);
     const T* out = w.local.tape_out;
     for (int i = 0; i < n; ++i) w.local.gradient[i] = out[1 + i];

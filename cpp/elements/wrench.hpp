@@ -1,4 +1,4 @@
-// Force and torque on a site (docs/kernels.md 8.4). Numbers: force 3, torque 3 (where no input drives them), axes.
+// Force and torque on a site (docs/kernels.md 8.4). Numbers: force 3, torque 3 (where an input drives them: its gear), axes.
 #pragma once
 #include "force.hpp"
 #include "number_sums.hpp"
@@ -55,13 +55,13 @@ DAL_INLINE void wrench_rows(Work<T>& w, const Element& e, const Poses<T>& P, con
 
 template <class T> DAL_INLINE void wrench_components(const Work<T>& w, const Element& e, V3<T>& f, V3<T>& t) {
   T x[6];
-  for (int c = 0; c < 6; ++c) x[c] = e.input[c] >= 0 ? w.step.u[e.input[c]] : T(e.par[c]);
+  for (int c = 0; c < 6; ++c) x[c] = e.input[c] >= 0 ? T(e.par[c]) * w.step.u[e.input[c]] : T(e.par[c]);
   f = {x[0], x[1], x[2]};
   t = {x[3], x[4], x[5]};
 }
-template <class T> DAL_INLINE void unit_component(int c, V3<T>& f, V3<T>& t) {
+template <class T> DAL_INLINE void unit_component(int c, V3<T>& f, V3<T>& t, double size = 1.0) {
   T x[6];
-  for (int i = 0; i < 6; ++i) x[i] = T(i == c ? 1.0 : 0.0);
+  for (int i = 0; i < 6; ++i) x[i] = T(i == c ? size : 0.0);
   f = {x[0], x[1], x[2]};
   t = {x[3], x[4], x[5]};
 }
@@ -84,7 +84,7 @@ struct Wrench {
       int col = 0;
       for (int c = 0; c < 6; ++c) {
         if (e.input[c] < 0) continue;
-        unit_component(c, f, t);
+        unit_component(c, f, t, e.par[c]);
         V6<T> W = wrench_at(w, e, P, f, t);
         for (int i = 0; i < n; ++i) out.fu[i * out.nin + col] = dot(joint_twist(M.joints[lj[i] - 1], lj[i], P), W);
         ++col;
@@ -153,7 +153,7 @@ struct Wrench {
     int col = 0;
     for (int c = 0; c < 6; ++c) {
       if (e.input[c] < 0) continue;
-      unit_component(c, f, t);
+      unit_component(c, f, t, e.par[c]);
       wrench_rows(w, e, P, f, t, w.local.d, w.local.third);
       for (int k = 0; k < n; ++k) {
         T x = T(0.0);
@@ -190,8 +190,7 @@ struct Wrench {
                 V6<D>{{both(W.w.x, rate.w.x), both(W.w.y, rate.w.y), both(W.w.z, rate.w.z)},
                       {both(W.v.x, rate.v.x), both(W.v.y, rate.v.y), both(W.v.z, rate.v.z)}});
     for (int c = 0; c < 6; ++c) {
-      if (e.input[c] >= 0) continue;
-      unit_component(c, f, t);
+      unit_component(c, f, t, e.input[c] >= 0 ? w.step.u[e.input[c]] : 1.0);
       g.own[c] += D(0.0, dot(eta, wrench_at(w, e, P, f, t)));
     }
   }

@@ -270,6 +270,10 @@ class Symbolic:
             [self.variable(name) for name in tape.variables],
             [self.velocity(name) for name in tape.variables],
             [self.input(name) for name in tape.inputs],
+            [
+                [self.variable(f"{ball}.q{c}") for c in "wxyz"] + [self.velocity(f"{ball}.w{c}") for c in "xyz"]
+                for ball in tape.balls
+            ],
         )
 
     # ---- helpers

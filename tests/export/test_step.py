@@ -36,7 +36,7 @@ def planar_model(seed: int) -> da.Model:
             da.PointGravity("hook", "f1", 0.4),
             da.Damping(0.1),
             da.Wrench("f0", ("u_a", 0.3, 0.2), (0.1, "u_b", 0.4), "body"),
-            da.Wrench("f1", ("u_c", 0.3, "u_a"), (0.1, 0.2, "u_b"), "mixed"),
+            da.Wrench("f1", ("u_c", 0.3, "u_a"), (0.1, 0.2, "u_b"), "mixed", -0.6),
             da.Wrench("tip", (0.2, "u_c", 0.1), (0.1, "u_b", 0.4), "world"),
             da.PointOnPlane("hook", (1.0, 2.0, 0.5), "tip"),
         ],

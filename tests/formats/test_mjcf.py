@@ -182,6 +182,27 @@ def test_live_against_mujoco():
         assert np.abs(force[index] - agreed["gravity"]).max() < 1e-9 * scale, name
 
 
+ROTORS = """<mujoco><option gravity="0 0 -9.81"/><worldbody><body name="hull" pos="0 0 1"><freejoint name="base"/>
+<inertial pos="0 0 0" mass="1.2" diaginertia=".01 .012 .02"/><site name="left" pos=".2 0 .05" euler="10 20 0"/>
+<site name="right" pos="-.2 0 .05"/></body></worldbody><actuator><motor name="l" site="left" gear="0 0 1 0 0 -.016"/>
+<motor name="r" site="right" gear="0 0 2 0.5 0.5 .016"/><motor name="x" site="right"/></actuator></mujoco>"""
+
+
+def test_motors_on_sites():
+    """Rotors: forces and torques of one control, as MuJoCo applies them."""
+    model, named = formats.loads_with_configurations(ROTORS, "mjcf")
+    assert model.inputs == ("l", "r", "x")
+    u = np.array([0.7, -0.4, 0.3])
+    v = np.zeros(6)
+    force = mechanics.force(model, named["q0"], v, u)
+    mujoco = pytest.importorskip("mujoco")
+    m = mujoco.MjModel.from_xml_string(ROTORS)
+    d = mujoco.MjData(m)
+    d.ctrl[:] = u
+    mujoco.mj_forward(m, d)
+    np.testing.assert_allclose(force, d.qfrc_actuator, atol=1e-12)
+
+
 BODY = '<mujoco><worldbody><body name="b"><joint name="q" {}/><geom size="1"/>{}</body></worldbody>{}</mujoco>'
 
 # (text, what the message says)

@@ -117,6 +117,23 @@ def test_gears_of_motors():
     assert stronger.step(stronger.state(), [5.0]).p[0] == pytest.approx(3.0, rel=1e-14)
 
 
+def test_gears_of_wrenches():
+    """A rotor: thrust and drag of one input, the drag's gear and place by derivative."""
+    gear = da.Parameter("gear", -0.02)
+    body = da.floating("base", da.tx(0.2, name="rotor"), name="B", mass=1.0, inertia=(0.1, 0.12, 0.2))
+    drag = da.Wrench("rotor", torque=(0, 0, "thrust"), gear=gear)
+    model = da.Model([body], [da.Wrench("rotor", force=(0, 0, "thrust")), drag])
+    assert model.inputs == ("thrust",)
+    q, v = model.neutral(), np.zeros(6)
+    np.testing.assert_allclose(da.force(model, q, v, [5.0]), [0, 0, 5, 0, -1, -0.1], atol=1e-15)
+    np.testing.assert_allclose(da.force_by_parameters(model, q, v, [5.0]).ravel(), [0, 0, 0, 0, 0, 5], atol=1e-14)
+    vi = da.MidpointVI(model, dt=0.1)
+    got = da.step_by_parameters(vi, vi.state(), [5.0])
+    stronger = vi.with_model(model.with_parameters({"gear": -0.0201}))
+    change = stronger.step(stronger.state(), [5.0]).p - vi.step(vi.state(), [5.0]).p
+    np.testing.assert_allclose(got["p"][:, 0], change / -1e-4, atol=1e-4)
+
+
 def tilted_disk():
     """A disk on a plane that is carried by a hinge, both on constant frames; a screw above."""
     wheel = da.rx(0.3, da.ry("s", da.tz(0.1, name="wheel", mass=0.6, inertia=(0.1, 0.2, 0.1))))

@@ -355,6 +355,62 @@ def differences(run, x, d=1e-5):
     )
 
 
+def along_the_motion(vi, motion, start, dx, u):
+    """Where a motion ends from a start moved by dx, as a difference to where it ended."""
+    s = vi.retract(start, dx)
+    q, p = s[: vi.model.nq], s[vi.model.nq : vi.model.nq + vi.model.nd]
+    found = vi.simulate(vi.state(q=q, p=p), steps=motion.steps, u=u)
+    assert [i.name for i in found.impacts] == [i.name for i in motion.impacts]
+    end, moved = (np.r_[m.q[-1], m.p[-1], np.zeros(vi.model.nkv)] for m in (motion, found))
+    return vi.difference(end, moved)
+
+
+@pytest.mark.parametrize("case", ["skate", "rests", "disk"])
+def test_derivatives_through_impacts_of_what_rolls(case):
+    if case == "disk":
+        disk = da.floating("b", name="disk", mass=1.0, inertia=(0.0625, 0.125, 0.0625))
+        wall = da.Contact("disk", "wall", (-1, 0, 0), 0.5, restitution=0.8)
+        model = da.Model(
+            [disk, da.tx(0.8, name="wall")],
+            [da.Gravity(), da.RollingDisk("disk", 0.5), wall, da.Wrench("disk", torque=(0.0, "drive", 0.0))],
+        )
+        turned = da.rotation.exponential([0.1, 0.05, 0.2])
+        q = da.satisfy_constraints(model, model.configuration.point({"b.z": 0.5, "b": turned}))
+        v = da.consistent_velocity(model, q, [1.0, 0.1, 0, 0, 2.0, 0.3])
+    else:
+        elements = [da.Limit("x", high=1.0, restitution=0.7 if case == "skate" else 0.0), da.ConfigForce("x", "drive")]
+        model = skate_against(*elements, da.Gravity((2.0 if case == "rests" else 0.3, 0.5, 0)))
+        q = np.array([0.7, 0, 0.5])
+        v = da.consistent_velocity(model, q, [np.cos(0.5), np.sin(0.5), 0.3 if case == "skate" else 0.0])
+    vi = da.MidpointVI(model, 0.05)
+    start = vi.state(q=q, v=v)
+    steps, u = 12, 0.2 + 0.1 * np.sin(np.arange(12.0))[:, None]
+    motion = vi.simulate(start, steps=steps, u=u)
+    assert motion.impacts
+    A, _ = motion.linearize()
+    x = np.r_[start.q, start.p, np.zeros(model.nkv)]
+    allowed = np.eye(vi.ndx)
+    if model.nh:  # turns and moves of the start along the constraint
+        allowed = np.zeros((vi.ndx - model.nh, vi.ndx))
+        allowed[: model.nv - model.nh, : model.nv] = np.linalg.svd(da.constraint_jacobian(model, q)[: model.nh])[2][1:]
+        allowed[model.nv - model.nh :, model.nv :] = np.eye(model.nv)
+    for d in allowed:
+        h, by = 2e-5, product(A) @ d
+
+        def g(e, d=d):
+            return along_the_motion(vi, motion, x, e * d, u)
+
+        slope = (8 * (g(h) - g(-h)) - (g(2 * h) - g(-2 * h))) / (12 * h)
+        np.testing.assert_allclose(by, slope, atol=1e-6 * max(1, np.abs(slope).max()))
+    z = np.linspace(-1, 1, vi.ndx)
+    by_start, by_input = motion.adjoint(z)
+    np.testing.assert_allclose(by_start, z @ product(A), atol=1e-10)
+    shift = np.zeros_like(u)
+    shift[3] = 1e-4
+    change = [along_the_motion(vi, motion, x, np.zeros(vi.ndx), u + f * shift) for f in (1, -1)]
+    assert by_input[3, 0] == pytest.approx(z @ (change[0] - change[1]) / 2e-4, abs=1e-6)
+
+
 @pytest.mark.parametrize("order", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_100_random_impacts_have_exact_derivatives(order):
     """Masses, places, speeds, restitutions, steps and an input at random: a chain of three balls on a slope with a wall, a pendulum at its stop."""

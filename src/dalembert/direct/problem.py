@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import needed, number
+from ..arrays import finite, needed, number
 from ..errors import ConvergenceError, ModelError
 from ..model.model import Model
 from .collocation import hamiltonian_midpoint, velocity_midpoint
@@ -23,6 +23,7 @@ from .result import Plan
 from .transcription import Layout, Solution, Transcription, interpolate
 
 Array = NDArray[np.float64]
+MOST = 3.0  # rad, what a ball may turn in a step
 Expression = Callable[[Any], Any]
 
 
@@ -93,6 +94,7 @@ def dmoc(
         raise ValueError(f"turn must be a positive angle or None, not {turn!r}")
     problem = _Problem(model, steps, time, free_time, method, alpha, forcing, solver)
     ends = _boundary(model, start, "start"), _boundary(model, goal, "goal")
+    ends = ends[0], _reached(problem, ends, guess)
     shifts = _shifts(model, periodic)
     running = _running(problem, effort, cost, final)
     conditions = _conditions(problem, path, "path")
@@ -115,6 +117,7 @@ def dmoc(
     _at_goal(problem, tr, ends[1])
     _closed(problem, tr, shifts)
     _constrained(problem, tr, ends, shifts)
+    _unit(problem, tr, ends, shifts)
     for expression, seen in running:
         tr.cost(*problem.over_steps(layout, seen.function(expression), weighted=True))
     if final is not None:
@@ -147,13 +150,17 @@ def discrete_mechanics(
     Returns p_{k+1} = D2 Ld + F+ as a residual (nd), and p_k + D1 Ld + F- - Dh(q_k)' lam_k (nd). The multipliers act at
     the beginning of the step, as in `MidpointVI`.
     """
-    q, v = (1 - alpha) * q0 + alpha * q1, (q1 - q0) / h
+    q, v = m.middle(q0, q1, h, alpha)
     lq, lv, force = m.lq(q, v), m.lv(q, v), h * m.force(q, v, u)
-    before, after = (force / 2, force / 2) if forcing == "split" else (force, 0 * force)
-    rows = p0 + h * (1 - alpha) * lq - lv + before
+    if m.balls:
+        minus, plus = m.shares(v, h, h * lq + force, lv)
+    else:
+        before, after = (force / 2, force / 2) if forcing == "split" else (force, 0 * force)
+        minus, plus = h * (1 - alpha) * lq - lv + before, h * alpha * lq + lv + after
+    rows = p0 + minus
     if m.model.nc:
         rows = rows - m.dh(q0)[:, : m.model.nd].T @ lam
-    return p1 - (h * alpha * lq + lv + after), rows
+    return p1 - plus, rows
 
 
 class _Problem:
@@ -187,11 +194,15 @@ class _Problem:
             raise ValueError(f"forcing must be 'split' or 'left', not {forcing!r}")
         if not 0 <= alpha <= 1:
             raise ValueError(f"alpha must be between 0 and 1, not {alpha!r}")
+        if not model.configuration.flat and (alpha != 0.5 or forcing != "split"):
+            raise ValueError("balls need the symmetric step: alpha = 0.5 and forcing = 'split'")
         if method != "dmoc":
             if model.nc:
                 raise ModelError(f"method '{method}' is for models without constraints; use method='dmoc'")
             if model.nk and method == "velocity":
                 raise ModelError("method 'velocity' needs accelerations of kinematic variables; use method='dmoc'")
+            if not model.configuration.flat:
+                raise ModelError(f"method '{method}' is for models without balls; use method='dmoc'")
             if solver == "fatrop":
                 raise ValueError(f"method '{method}' has no stage structure for fatrop; use solver='ipopt'")
         self.model, self.N, self.span = model, int(steps), float(time)
@@ -228,7 +239,7 @@ class _Problem:
             span = T if T.numel() else self.span
             h = span / N
             time = span * tau[0] if tau.numel() else 0.0
-            q, v = (1 - a) * q0 + a * q1, (q1 - q0) / h
+            q, v = self.mechanics.middle(q0, q1, h, a)
             p = self.momentum(q, (p0 + p1) / 2)
             value = function(q, v, u, p, time, span)
             return h * value if weighted else value
@@ -245,7 +256,7 @@ class _Problem:
             q, second, T = self.split(z, *sizes)
             span = T if T.numel() else self.span
             time = span if nodes[0] else 0.0
-            return function(q, [0.0] * m.nq, [0.0] * m.nu, self.momentum(q, second), time, span)
+            return function(q, [0.0] * m.nv, [0.0] * m.nu, self.momentum(q, second), time, span)
 
         return at_node, np.hstack(parts)
 
@@ -255,7 +266,7 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Boundary:
-    """Prescribed values at one end; NaN where free. `q`, `v` (nq), `p` (nd)."""
+    """Prescribed values at one end; NaN where free. `q` (nq), `v` (nv), `p` (nd)."""
 
     q: Array
     v: Array
@@ -274,18 +285,62 @@ def _boundary(model: Model, given: Any, what: str) -> _Boundary:
         if not hasattr(given, "q") or not hasattr(given, "p"):
             raise ValueError(f"{what} must be a State or a mapping with 'q', 'v', 'p', 'where', not {given!r}")
         given = {"q": given.q, "p": given.p}
-    if given and all(name in model.variables for name in given):
+    balls = [ball.name for ball in model.configuration.places]
+    if given and all(name in model.variables or name in balls for name in given):
         given = {"q": given}  # {"theta": 3.1} is a configuration
     unknown = set(given) - {"q", "v", "p", "where"}
     if unknown:
         raise ValueError(f"{what}: unknown entries {sorted(unknown)}; use 'q', 'v', 'p', 'where'")
     if "v" in given and "p" in given:
         raise ValueError(f"{what}: give velocities or momenta, not both")
-    names = model.variables
-    q = _values(given.get("q"), names, f"{what} q")
-    v = _values(given.get("v"), names, f"{what} v", short=model.nd)
-    p = _values(given.get("p"), model.dynamic, f"{what} p")
+    q = _configuration(model, given.get("q"), f"{what} q")
+    v = _values(_components(model, given.get("v")), _names(model, model.nv), f"{what} v", short=model.nd)
+    p = _values(_components(model, given.get("p")), _names(model, model.nd), f"{what} p")
     return _Boundary(q, v, p, given.get("where"))
+
+
+def _names(model: Model, count: int) -> tuple[str, ...]:
+    """Names of the first velocities: those of their coordinates where they have one each."""
+    names = list(model.velocities)
+    for q, v in zip(*model.configuration.numbers, strict=True):
+        names[v] = model.variables[q]
+    return tuple(names[:count])
+
+
+def _components(model: Model, given: Any) -> Any:
+    """Velocities or momenta by name with those of balls, {"base": (1, 2, 3)}, one by one; base.vx goes by the name of base.x."""
+    if not isinstance(given, Mapping) or model.configuration.flat:
+        return given
+    names, balls = _names(model, model.nv), {b.name: b for b in model.configuration.places}
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in balls:
+            three = finite(value, str(name), (3,))
+            out.update(zip(names[balls[name].v], three.tolist(), strict=True))
+        else:
+            out[names[model.velocity_index(name)] if name in model.velocities else name] = value
+    return out
+
+
+def _configuration(model: Model, given: Any, what: str) -> Array:
+    """A configuration with NaN where nothing is prescribed; of a ball everything is or nothing."""
+    if model.configuration.flat or given is None:
+        return _values(given, model.variables, what)
+    if not isinstance(given, Mapping):
+        return model.configuration.point(given, what).copy()
+    point = model.configuration.point(given, what)
+    full = np.full(model.nq, np.nan)
+    known = {model.index(name) for name in given if name in model.variables}
+    for ball in model.configuration.places:
+        its = range(model.nq)[ball.q]
+        if ball.name in given:
+            known.update(its)
+            if np.shape(given[ball.name]) == (4, 4):
+                known.update(model.index(f"{ball.name}.{axis}") for axis in "xyz")
+        elif 0 < len(known.intersection(its)) < 4:
+            raise ValueError(f"{what}: prescribe all of the ball '{ball.name}' or nothing")
+    full[list(known)] = point[list(known)]
+    return full
 
 
 def _values(given: Any, names: tuple[str, ...], what: str, short: int | None = None) -> Array:
@@ -316,7 +371,14 @@ def _shifts(model: Model, periodic: Any) -> dict[int, float]:
     if periodic is True:
         return dict.fromkeys(range(model.nq), 0.0)
     pairs = periodic.items() if isinstance(periodic, Mapping) else [(name, 0.0) for name in periodic]
-    return {model.index(name): float(shift) for name, shift in pairs}
+    shifts: dict[int, float] = {}
+    balls = {ball.name: range(model.nq)[ball.q] for ball in model.configuration.places}
+    for name, shift in pairs:
+        its = balls.get(name) or next((r for r in balls.values() if name in model.variables[r.start : r.stop]), None)
+        if its is not None and float(shift):
+            raise ValueError(f"periodic: the ball of {name!r} comes back as it was, it has no shift")
+        shifts.update(dict.fromkeys(its or [model.index(name)], float(shift)))
+    return shifts
 
 
 def _running(problem: _Problem, effort: Any, cost: Any, final: Any) -> list[tuple[Any, Moment]]:
@@ -405,6 +467,18 @@ def _constrained(
     where = np.array([layout.q[0] if k == 0 else layout.next[k - 1] for k in nodes])
     stage = np.array([max(k - 1, 0) for k in nodes])
     tr.equations("constraint", problem.mechanics.h, where, stage)
+
+
+def _unit(problem: _Problem, tr: Transcription, ends: tuple[_Boundary, _Boundary], shifts: dict[int, float]) -> None:
+    """Quaternions have length one at all nodes where they are not prescribed."""
+    layout, N = tr.layout, problem.N
+    for ball in problem.mechanics.balls:
+        known = [bool(np.isfinite(end.q[ball.q.start])) for end in ends]
+        first = known[0] or ball.q.start in shifts
+        nodes = list(range(0 if not first else 1, N if known[1] else N + 1))
+        where = np.array([layout.q[0] if k == 0 else layout.next[k - 1] for k in nodes]).reshape(len(nodes), -1)
+        stage = np.array([max(k - 1, 0) for k in nodes])
+        tr.equations(f"length of the quaternion of '{ball.name}'", lambda z: z.T @ z - 1, where[:, ball.q], stage)
 
 
 def _repeats(problem: _Problem, shifts: dict[int, float]) -> bool:
@@ -571,12 +645,21 @@ def _hinges(m: Model) -> list[int]:
 
 def _turns(problem: _Problem, tr: Transcription, turn: float | None) -> None:
     """At most so much turn per hinge and step."""
+    _less_than_half(problem, tr, turn)
     chosen = _hinges(problem.model)
     if turn is None or not chosen:
         return
     few, layout = len(chosen), tr.layout
     columns = np.hstack([layout.q[:-1][:, chosen], layout.next[:, chosen]])
     tr.equations("turn per step", lambda z: z[few:] - z[:few], columns, np.arange(problem.N), low=-turn, high=turn)
+
+
+def _less_than_half(problem: _Problem, tr: Transcription, turn: float | None) -> None:
+    """Balls turn by at most `turn` per step, and by less than half a turn anyway: nothing tells one way round from the other."""
+    layout, least = tr.layout, float(np.cos(min(MOST if turn is None else turn, MOST) / 2))
+    for ball in problem.mechanics.balls:
+        columns = np.hstack([layout.q[:-1][:, ball.q], layout.next[:, ball.q]])
+        tr.equations("turn per step", lambda z: z[:4].T @ z[4:], columns, np.arange(problem.N), low=least, high=np.inf)
 
 
 # ---- guess and result ----------------------------------------------------------------------------------------------
@@ -598,15 +681,16 @@ def _first_guess(
         for i, shift in shifts.items():
             a[i] = b[i] - shift if np.isnan(a[i]) else a[i]
             b[i] = a[i] + shift if np.isnan(b[i]) else b[i]
-        a, b = np.nan_to_num(np.where(np.isnan(a), b, a)), np.nan_to_num(np.where(np.isnan(b), a, b))
-        q = a + nodes[:, None] * (b - a)
+        rest = m.neutral()
+        a, b = (np.where(np.isnan(x), np.where(np.isnan(y), rest, y), x) for x, y in ((a, b), (b, a)))
+        q = m.integrate(a, nodes[:, None] * m.difference(a, b))
         if m.nc:
             q[1:-1] = _closest(problem, q[1:-1])
     elif hasattr(guess, "q") and hasattr(guess, "t"):
         if guess.q.shape[1] != m.nq or guess.u.shape[1] != m.nu:
             raise ValueError(f"guess: the motion has {guess.q.shape[1]} variables and {guess.u.shape[1]} inputs")
         t = (np.asarray(guess.t) - guess.t[0]) / (guess.t[-1] - guess.t[0])
-        q = interpolate(t, guess.q, nodes)
+        q = interpolate(t, _one_sheet(m, guess.q), nodes)
         second = interpolate(t, guess.p, nodes)
         within = (t[1:] + t[:-1]) / 2
         u = interpolate(within, guess.u, middles)
@@ -620,7 +704,8 @@ def _first_guess(
         values = np.asarray(guess, dtype=float)
         if values.ndim != 2 or values.shape[1] != m.nq or len(values) < 2:
             raise ValueError(f"guess: expected a motion or q of shape (n, {m.nq}), got {values.shape}")
-        q = interpolate(np.linspace(0, 1, len(values)), values, nodes)
+        q = interpolate(np.linspace(0, 1, len(values)), _one_sheet(m, values), nodes)
+    q = _one_sheet(m, q, ends[0].q, ends[1].q)
     if m.nc and not hasattr(guess, "t"):
         lam = _holding(problem, q, span / N)
     if not all(np.all(np.isfinite(x)) for x in (q, second, u, lam)):
@@ -633,6 +718,44 @@ def _first_guess(
     if layout.tau.size:
         z[layout.tau[:, 0]] = middles
     return z, warm
+
+
+def _one_sheet(m: Model, q: Array, start: Array | None = None, goal: Array | None = None) -> Array:
+    """The same configurations (n, nq) with unit quaternions that do not change their sign from row to row, and have that of a
+    prescribed start, or else goal."""
+    q = np.array(q, dtype=float)
+    for ball in m.configuration.places:
+        x = q[:, ball.q]
+        length = np.linalg.norm(x, axis=1, keepdims=True)
+        x = x / np.where(length > 0, length, 1.0)
+        back = np.r_[1.0, np.where(np.sum(x[1:] * x[:-1], axis=1) < 0, -1.0, 1.0)]
+        x = x * np.cumprod(back)[:, None]
+        for end, row in ((start, x[0]), (goal, x[-1])):
+            if end is not None and np.isfinite(end[ball.q]).all():
+                x = -x if end[ball.q] @ row < 0 else x
+                break
+        q[:, ball.q] = x
+    return q
+
+
+def _reached(problem: _Problem, ends: tuple[_Boundary, _Boundary], guess: Any) -> _Boundary:
+    """The goal with quaternions of the sign with which the guess gets there from the start; without a guess, the shorter way."""
+    m, (start, goal) = problem.model, ends
+    if not problem.mechanics.balls:
+        return goal
+    motion = getattr(guess, "trajectory", guess) if not hasattr(guess, "q") else guess
+    rows = np.asarray(getattr(motion, "q", motion), dtype=float) if motion is not None else None
+    q = goal.q.copy()
+    for ball in problem.mechanics.balls:
+        known = np.isfinite(start.q[ball.q]).all() and np.isfinite(q[ball.q]).all()
+        if not known:
+            continue
+        last = start.q
+        if rows is not None and rows.ndim == 2 and rows.shape[1] == m.nq and len(rows):
+            last = _one_sheet(m, rows, start.q)[-1]
+        if last[ball.q] @ q[ball.q] < 0:
+            q[ball.q] = -q[ball.q]
+    return replace(goal, q=q)
 
 
 def _closest(problem: _Problem, q: Array) -> Array:
@@ -651,9 +774,9 @@ def _closest(problem: _Problem, q: Array) -> Array:
 def _holding(problem: _Problem, q: Array, h: float) -> Array:
     """Multipliers (N, nc) that best hold the weight at each configuration: with none, strings would carry no force."""
     m, mech = problem.model, problem.mechanics
-    rest = np.zeros((m.nq, len(q) - 1))
+    rest = np.zeros((m.nv, len(q) - 1))
     weight = h * np.array(mech.lq.map(len(q) - 1)(q[:-1].T, rest)).T
-    jacobians = np.array(mech.dh.map(len(q) - 1)(q[:-1].T)).reshape(m.nc, len(q) - 1, m.nq)
+    jacobians = np.array(mech.dh.map(len(q) - 1)(q[:-1].T)).reshape(m.nc, len(q) - 1, m.nv)
     pairs = zip(jacobians.transpose(1, 0, 2), weight, strict=True)
     return np.array([np.linalg.lstsq(c[:, : m.nd].T, w, rcond=None)[0] for c, w in pairs])
 
@@ -664,6 +787,10 @@ def _too_coarse(m: Model, q: Array) -> str:
         turn = float(np.abs(np.diff(q[:, i])).max())
         if turn > np.pi / 2:
             return f"; '{m.variables[i]}' turns by {turn:.2g} rad in one step: take more steps, or start from another guess"
+    for ball in m.configuration.places:
+        turn = float(np.linalg.norm(m.difference(q[:-1], q[1:])[:, ball.v], axis=1).max())
+        if turn > np.pi / 2:
+            return f"; '{ball.name}' turns by {turn:.2g} rad in one step: take more steps, or start from another guess"
     return ""
 
 
@@ -671,6 +798,9 @@ def _plan(problem: _Problem, layout: Layout, answer: Solution) -> Plan:
     m, z = problem.model, answer.z
     span = float(z[layout.T[0, 0]]) if layout.T.size else problem.span
     q, second = z[layout.q], z[layout.p]
+    for ball in m.configuration.places:  # to rounding; the solver's tolerance is its own
+        length = np.linalg.norm(q[:, ball.q], axis=1, keepdims=True)
+        q[:, ball.q] /= np.where(length > 0.5, length, 1.0)
     v = None
     if problem.method == "velocity":
         v, nodes = second, len(q)

@@ -101,7 +101,7 @@ def measure(plan: Plan, substeps: int = 8) -> tuple[float, float]:
         again = replay(plan, substeps).q[::substeps]
         reach = float(_size(model, plan.q, model.difference(np.broadcast_to(plan.q[0], plan.q.shape), plan.q)).max())
         off = float(_size(model, plan.q, model.difference(plan.q, again)).max())
-        error = off / reach if reach > 1e-9 else float(off > 1e-6) * np.inf
+        error = off / reach if reach > 1e-9 else np.inf if off > 1e-6 else 0.0
     except ConvergenceError:
         error = np.inf
     v = plan.trajectory.v
@@ -131,7 +131,7 @@ def _held(plan: Plan, substeps: int) -> np.ndarray:
 
 def _lines(plan: Plan, substeps: int) -> np.ndarray:
     """Kinematic values at the ends of all finer steps."""
-    rho = plan.q[:, plan.model.nd :]
+    rho = plan.q[:, len(plan.model.dynamic) :]
     part = np.arange(1, substeps + 1)[None, :, None] / substeps
     return (rho[:-1, None] + part * np.diff(rho, axis=0)[:, None]).reshape(len(plan.u) * substeps, rho.shape[1])
 

@@ -68,14 +68,13 @@ class Plan:
         from ..integrate import Scheme, Trajectory
 
         even = self.time / len(self.u)
-        nd = self.model.nd
         return Trajectory(
             model=self.model,
             t=self.t,
             q=self.q,
             p=self.p,
             u=self.u,
-            rho=self.q[1:, nd:],
+            rho=self.q[1:, len(self.model.dynamic) :],
             lam=self.lam,
             iterations=np.zeros(len(self.u), dtype=np.int64),
             scheme=Scheme(2, self.alpha, self.forcing, even) if self.method == "dmoc" else None,

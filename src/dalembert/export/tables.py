@@ -126,6 +126,11 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
     for e in model.elements:
         for row in e.compile(table):
             family = FAMILY_OF[row["kind"]]
+            its = table.local_q[row["vars"] : row["vars"] + row["n"]]
+            if row["tape"][0] >= 0 and min(its, default=0) < 0:
+                raise ExportError(
+                    f"{e.label}: elements of your own on what balls move are not exported", culprit=e.label
+                )
             if row["kind"] not in KNOWN.get(family, {}):
                 raise ExportError(f"{e.label}: {row['kind']} is not exported", culprit=e.label)
             rows[family].append((e, row))

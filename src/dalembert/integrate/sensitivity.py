@@ -37,8 +37,6 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
         raise ValueError("it is not known which steps made this motion, so they cannot be linearized")
     if scheme.dt is not None and not np.allclose(motion.dt, scheme.dt, rtol=1e-6, atol=0.0):
         raise ValueError("only each n-th state of this motion was kept, so its steps cannot be linearized")
-    if motion.pieces:
-        motion.model.require_holonomic("the derivative of a motion through impacts", "model.without_contacts()")
     vi = scheme.integrator(motion.model, motion.dt)
     m, n = motion.model, motion.steps
     A, B = np.zeros((n, vi.ndx, vi.ndx)), np.zeros((n, vi.ndx, vi.nu))
@@ -201,9 +199,18 @@ class _Step:
         if cause == "gap":
             row[: m.nv] = gap_jacobian(m, q)[number]
             return row, np.zeros(m.nu)
+        i = m.nh + held.index(number)
+        if m.nc > m.nh:  # what rolls has no derivatives of accelerations
+
+            def press(d: Array) -> Array:
+                x, u = self.vi.retract(self.x, d[: self.vi.ndx]), self.u[: m.nu] + d[self.vi.ndx :]
+                v = velocity_slope(vi, vi.model, x, slope=False)[0]
+                return acceleration(vi.model, x[: m.nq], v, u).lam[i : i + 1]
+
+            by = slopes(press, self.vi.ndx + m.nu)[0]
+            return by[: self.vi.ndx], by[self.vi.ndx :]
         v, dv = velocity_slope(vi, vi.model, self.x)
         found = acceleration(vi.model, q, v, self.u[: m.nu], derivatives=True)
-        i = m.nc + held.index(number)
         by_q, by_v, by_u = (np.asarray(by)[i] for by in (found.lam_q, found.lam_v, found.lam_u))
         row[: m.nv] = by_q
         return row + by_v @ dv, by_u

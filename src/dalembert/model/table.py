@@ -78,10 +78,11 @@ class Table:
     def on_tapes(self, kind: str, d: Derivatives) -> Row:
         """A row that computes by tapes."""
         model = self.model
-        row = self.on_variables(kind, d.variables, [])
+        index = [model.velocity_index(v) for v in d.variables]
+        row = self._row(kind, index, [-1] * len(index), [0] * len(index), [])
         row |= {"tape": [self._tape(d.value), self._tape(d.first), self._tape(d.second)]}
         row |= {"nrow": len(d.rows), "rows": len(self.local_q), "nin": len(d.inputs), "in0": len(self.tape_inputs)}
-        rows = [self._component(v) for v in d.rows]
+        rows = [model.velocity_index(v) for v in d.rows]
         self.local_v += rows
         self.local_q += [self._coordinate[v] for v in rows]
         self.local_joint += [0] * len(d.rows)

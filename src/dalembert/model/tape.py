@@ -8,7 +8,7 @@ programs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from ..errors import ModelError
 
 if TYPE_CHECKING:
     from ..symbolic import Symbolic
-    from .model import Model
 
 # Operations of tapes and programs: {name: number of operands}, numbered in this order; their meaning is in cpp/elements/tape.hpp.
 OPERATIONS: dict[str, int] = dict(TAPE_OPS)
@@ -31,9 +30,10 @@ _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 class Tape:
     """A function as a list of elementary operations.
 
-    `variables` and `inputs` are the names it depends on, `rows` the variables that a `Force` acts on. The arguments are
-    one flat list: q of `variables`, then v of `variables`, then u of `inputs`. Each line of `code` is
-    (operation, out, in1, in2, constant), see `OPERATIONS`; unused entries are 0.
+    `variables`, `inputs` and `balls` are the names it depends on, `rows` the variables (of balls: velocities, "b.wx") that a `Force` acts
+    on. The arguments are one flat list: q of `variables`, then v of `variables`, then u of `inputs`, then of each ball its quaternion
+    (4) and its angular velocity in body axes (3). Each line of `code` is (operation, out, in1, in2, constant), see `OPERATIONS`; unused
+    entries are 0.
 
     >>> import casadi as ca
     >>> square = Tape(("x",), (), (), (("INPUT", 0, 0, 0, 0.0), ("SQ", 0, 0, 0, 0.0), ("OUTPUT", 0, 0, 0, 0.0)))
@@ -45,11 +45,13 @@ class Tape:
     inputs: tuple[str, ...]
     rows: tuple[str, ...]
     code: tuple[tuple[str, int, int, int, float], ...]
+    balls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [tuple(str(s) for s in getattr(self, part)) for part in ("variables", "inputs", "rows")]
+        lists = ("variables", "inputs", "rows", "balls")
+        names = [tuple(str(s) for s in getattr(self, part)) for part in lists]
         code = tuple((str(op), int(o), int(a), int(b), float(c)) for op, o, a, b, c in self.code)
-        for key, value in zip(("variables", "inputs", "rows", "code"), (*names, code), strict=True):
+        for key, value in zip((*lists, "code"), (*names, code), strict=True):
             object.__setattr__(self, key, value)
         self._check()
 
@@ -57,7 +59,7 @@ class Tape:
         """A tape may come from a file: every line must be known and read only what was written before."""
         written: set[int] = set()
         outputs: set[int] = set()
-        n_in = 2 * len(self.variables) + len(self.inputs)
+        n_in = self._turns + 7 * len(self.balls)
         for line, (op, out, a, b, constant) in enumerate(self.code):
             good = op in OPERATIONS and out >= 0 and math.isfinite(constant)
             good &= op != "INPUT" or 0 <= a < n_in
@@ -67,20 +69,38 @@ class Tape:
             (outputs if op == "OUTPUT" else written).add(out)
         if outputs != set(range(max(1, len(self.rows)))):
             raise ModelError("tape: outputs are missing or too many", culprit="tape")
+        turned = {f"{ball}.w{axis}" for ball in self.balls for axis in "xyz"}
+        for row in self.rows if self.balls else ():
+            if row not in turned and row not in self.variables:
+                raise ModelError(f"tape: it acts on {row!r} and must list it with its variables", culprit="tape")
+
+    @property
+    def _turns(self) -> int:
+        """Where the arguments of the balls begin."""
+        return 2 * len(self.variables) + len(self.inputs)
 
     @property
     def moving(self) -> bool:
         """Does it read velocities or inputs?"""
-        return bool(self.inputs) or any(op == "INPUT" and a >= len(self.variables) for op, _, a, _, _ in self.code)
+        m, first = len(self.variables), self._turns
+        read = [a for op, _, a, _, _ in self.code if op == "INPUT"]
+        return bool(self.inputs) or any(m <= a < first or (a >= first and (a - first) % 7 >= 4) for a in read)
 
-    def expression(self, q: Sequence[Any], v: Sequence[Any] = (), u: Sequence[Any] = ()) -> list[Any]:
-        """The values, as CasADi expressions of the given ones (or numbers of given `DM`)."""
+    def expression(
+        self, q: Sequence[Any], v: Sequence[Any] = (), u: Sequence[Any] = (), turns: Sequence[Sequence[Any]] = ()
+    ) -> list[Any]:
+        """The values, as CasADi expressions of the given ones (or numbers of given `DM`); `turns`: for each of `balls` its quaternion (4)
+        and its angular velocity (3, or nothing)."""
         import casadi as ca
 
         m = len(self.variables)
         if len(q) != m or len(v) not in (0, m) or len(u) not in (0, len(self.inputs)):
             raise ValueError(f"expected {m} variables and {len(self.inputs)} inputs, got {len(q)}, {len(v)}, {len(u)}")
+        if len(turns) != len(self.balls) or any(len(x) not in (4, 7) for x in turns):
+            raise ValueError(f"expected quaternion and angular velocity of {len(self.balls)} balls")
         arguments = [*q, *(v if len(v) else [0.0] * m), *(u if len(u) else [0.0] * len(self.inputs))]
+        for turn in turns:
+            arguments += [*turn, *([0.0] * (7 - len(turn)))]
         work: dict[int, Any] = {}
         outputs: dict[int, Any] = {}
         table = _builders(ca)
@@ -122,7 +142,8 @@ def _builders(ca: Any) -> dict[str, Callable[..., Any]]:
 
 
 def record(symbolic: Symbolic, values: Sequence[Any], rows: tuple[str, ...], label: str) -> Tape:
-    """The tape of scalar SX expressions of a model's symbols; `rows` are the variables that they act on, if they are forces.
+    """The tape of scalar SX expressions of a model's symbols; `rows` are the variables (of balls: velocities) that they act on, if they
+    are forces.
 
     >>> from dalembert import Model, tx
     >>> from dalembert.symbolic import Symbolic
@@ -135,32 +156,25 @@ def record(symbolic: Symbolic, values: Sequence[Any], rows: tuple[str, ...], lab
     arguments = ca.vertcat(symbolic.q, symbolic.v, symbolic.u)
     code = _instructions(ca, [arguments], outputs, label)
     nq, nv, used = model.nq, model.nv, {a for op, _, a, _, _ in code if op == "INPUT"}
-    names = (*model.variables, *model.velocities)
-    refuse_balls(model, [names[i] for i in used if i < nq + nv], label)
     rate = {int(q): nq + int(v) for q, v in zip(*model.configuration.numbers, strict=True)}  # where its velocity is
-    columns = [i for i in range(nq) if i in used or rate.get(i) in used]
+    places = {ball.name: (*range(nq)[ball.q], *range(nq, nq + nv)[ball.v]) for ball in model.configuration.places}
+    forced = {nq + model.velocity_index(row) for row in rows}
+    balls = [ball for ball, its in places.items() if (used | forced).intersection(its)]
+    seen = used | forced if balls else used  # the core has rows of forces on balls among their variables
+    columns = [i for i in range(nq) if i in rate and (i in seen or rate[i] in seen)]
     inputs = [i for i in range(model.nu) if i + nq + nv in used]
     m = len(columns)
     place = {i: k for k, i in enumerate(columns)} | {rate[i]: m + k for k, i in enumerate(columns)}
     place |= {nq + nv + i: 2 * m + k for k, i in enumerate(inputs)}
+    for k, ball in enumerate(balls):
+        place |= {i: 2 * m + len(inputs) + 7 * k + c for c, i in enumerate(places[ball])}
     return Tape(
         tuple(model.variables[i] for i in columns),
         tuple(model.inputs[i] for i in inputs),
         rows,
         tuple((op, out, place[a] if op == "INPUT" else a, b, c) for op, out, a, b, c in code),
+        tuple(balls),
     )
-
-
-def refuse_balls(model: Model, names: Iterable[str], label: str) -> None:
-    """ModelError if one of the coordinates or velocities is a ball's: derivatives of tapes are by coordinates, and those of a quaternion
-    are not free."""
-    for ball in model.configuration.places:
-        if {*names} & {ball.name, *model.variables[ball.q], *model.velocities[ball.v]}:
-            raise ModelError(
-                f"{label}: elements of your own cannot see what the ball '{ball.name}' moves; Wrench, springs and dampers can, and "
-                "spherical_euler, free_euler have plain angles",
-                culprit=ball.name,
-            )
 
 
 def _scalar(ca: Any, value: Any, label: str) -> Any:
@@ -223,13 +237,18 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    """Programs of a user element on its local variables (m of them: `variables`), all matrices row-major.
+    """Programs of a user element on its local variables (m of them: `variables`, and three of each ball), all matrices row-major.
 
     Potential, Constraint: `value`: x -> value, gradient (m); `first`: x -> value, gradient, Hessian (m, m);
     `second`: x, d (m) -> third derivative contracted with d (m, m).
 
     Force (r `rows`, k `inputs`, x = (q, v, u) of size 2m + k): `value`: x -> F (r); `first`: x -> F, F_q (r, m), F_v
     (r, m), F_u (r, k); `second`: x, mu (r) -> Hessian of mu.F with respect to x (2m + k, 2m + k).
+
+    Of a ball the local variables are the angles of three hinges about x, y, z, one after the other, from where the ball is (docs/kernels.md
+    13): zero where a program runs, so their places in x are not read, and the velocities are those along body axes. Every program
+    has the quaternions of its balls as its last arguments. The rows of a force on balls are all local variables; its `second` is
+    `first`, which the core differentiates by itself.
     """
 
     variables: tuple[str, ...]
@@ -238,6 +257,68 @@ class Derivatives:
     value: Program
     first: Program
     second: Program
+
+
+class _Arguments:
+    """Symbols of the local variables `q` (m) and their velocities `v` (m), inputs `u` and quaternions `turns` (4 per ball); `values` are the
+    outputs of the tape in terms of them."""
+
+    def __init__(self, tape: Tape, label: str) -> None:
+        import casadi as ca
+
+        self.ca, self.label, scalars = ca, label, len(tape.variables)
+        components = [f"{ball}.w{axis}" for ball in tape.balls for axis in "xyz"]
+        self.variables = (*tape.variables, *components)
+        self.size = len(self.variables)
+        self.q, self.v = ca.SX.sym("q", self.size), ca.SX.sym("v", self.size)
+        self.u, self.turns = ca.SX.sym("u", len(tape.inputs)), ca.SX.sym("Q", 4 * len(tape.balls))
+        self.angles = self.q[scalars:]
+        self.bodies = []  # per ball: place of its first component, E with w = E(angles) velocities
+        turns = []
+        for i in range(len(tape.balls)):
+            at = scalars + 3 * i
+            quaternion, E = _from_here(ca, self.turns[4 * i : 4 * i + 4], self.q[at : at + 3])
+            turns.append([*ca.vertsplit(quaternion), *ca.vertsplit(E @ self.v[at : at + 3])])
+            self.bodies.append((at, E))
+        q, v = ca.vertsplit(self.q)[:scalars], ca.vertsplit(self.v)[:scalars]
+        self.values = ca.vertcat(*tape.expression(q, v, ca.vertsplit(self.u), turns))
+
+    def forces(self, on: dict[str, Any]) -> Any:
+        """Forces on all local variables of those on some: torques along body axes become those about the three hinges."""
+        out = self.ca.vertcat(*(on.get(name, 0) for name in self.variables))
+        for at, E in self.bodies:
+            out[at : at + 3] = E.T @ out[at : at + 3]
+        return out
+
+    def program(self, arguments: list[Any], *outputs: Any) -> Program:
+        """The outputs (rows of matrices one after another) where the angles of balls are zero."""
+        ca = self.ca
+        stacked = ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs))  # vec is column-major
+        if self.bodies and stacked.numel():
+            stacked = ca.densify(ca.substitute(stacked, self.angles, ca.SX.zeros(*self.angles.shape)))
+        return program_of([*arguments, self.turns], stacked, self.label)
+
+
+def _from_here(ca: Any, turn: Any, angles: Any) -> tuple[Any, Any]:
+    """Quaternion after three turns about x, y, z in the body, and E of its angular velocity E(angles) angles'."""
+    c, s = ca.cos(angles / 2), ca.sin(angles / 2)
+    for axis in range(3):
+        w, a, b, d = (turn[i] for i in (0, 1 + axis, 1 + (axis + 1) % 3, 1 + (axis + 2) % 3))
+        turned = [
+            w * c[axis] - a * s[axis],
+            w * s[axis] + a * c[axis],
+            b * c[axis] + d * s[axis],
+            d * c[axis] - b * s[axis],
+        ]
+        parts = {0: turned[0], 1 + axis: turned[1], 1 + (axis + 1) % 3: turned[2], 1 + (axis + 2) % 3: turned[3]}
+        turn = ca.vertcat(*(parts[i] for i in range(4)))
+    c, s = ca.cos(angles), ca.sin(angles)
+    E = ca.vertcat(
+        ca.horzcat(c[1] * c[2], s[2], 0),
+        ca.horzcat(-c[1] * s[2], c[2], 0),
+        ca.horzcat(s[1], 0, 1),
+    )
+    return turn, E
 
 
 def derivatives(tape: Tape, label: str = "tape") -> Derivatives:
@@ -250,38 +331,30 @@ def derivatives(tape: Tape, label: str = "tape") -> Derivatives:
     """
     import casadi as ca
 
-    m, k, r = len(tape.variables), len(tape.inputs), len(tape.rows)
-    q, v, u = ca.SX.sym("q", m), ca.SX.sym("v", m), ca.SX.sym("u", k)
-    values = ca.vertcat(*tape.expression(ca.vertsplit(q), ca.vertsplit(v), ca.vertsplit(u)))
-
-    def program(arguments: list[Any], *outputs: Any) -> Program:
-        stacked = ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs))  # vec is column-major
-        return program_of(arguments, stacked, label)
-
-    if r == 0:
-        d = ca.SX.sym("d", m)
+    a = _Arguments(tape, label)
+    q, v, u, values = a.q, a.v, a.u, a.values
+    if not tape.rows:
+        d = ca.SX.sym("d", a.size)
         hessian, gradient = ca.hessian(values, q)
-        third = ca.jtimes(ca.densify(hessian), q, d) if m else ca.SX(0, 0)
+        third = ca.jtimes(ca.densify(hessian), q, d) if a.size else ca.SX(0, 0)
         return Derivatives(
-            tape.variables,
+            a.variables,
             (),
             (),
-            program([q], values, gradient),
-            program([q], values, gradient, hessian),
-            program([q, d], third),
+            a.program([q], values, gradient),
+            a.program([q], values, gradient, hessian),
+            a.program([q, d], third),
         )
-    mu = ca.SX.sym("mu", r)
+    rows = tape.rows
+    if a.bodies:
+        values, rows = a.forces(dict(zip(rows, ca.vertsplit(values), strict=True))), a.variables
+    mu = ca.SX.sym("mu", len(rows))
     z = ca.vertcat(q, v, u)
-    hessian = ca.hessian(ca.dot(mu, values), z)[0] if z.numel() else ca.SX(0, 0)
-    blocks = [ca.jacobian(values, part) for part in (q, v, u)]
-    return Derivatives(
-        tape.variables,
-        tape.rows,
-        tape.inputs,
-        program([z], values),
-        program([z], values, *blocks),
-        program([z, mu], hessian),
-    )
+    first = a.program([z], values, *(ca.jacobian(values, part) for part in (q, v, u)))
+    second = first
+    if not a.bodies:  # with balls the core differentiates `first`, by duals
+        second = a.program([z, mu], ca.hessian(ca.dot(mu, values), z)[0] if z.numel() else ca.SX(0, 0))
+    return Derivatives(a.variables, rows, tape.inputs, a.program([z], values), first, second)
 
 
 def rate_derivatives(tape: Tape, label: str = "tape") -> Derivatives:
@@ -293,25 +366,18 @@ def rate_derivatives(tape: Tape, label: str = "tape") -> Derivatives:
     >>> rate_derivatives(cart.elements[0].tape).first.n_out
     9
     """
-    import casadi as ca
-
     if tape.inputs:
         raise ValueError(f"depends on the input '{tape.inputs[0]}': only configuration and velocities may enter")
-    m = len(tape.variables)
-    q, v = ca.SX.sym("q", m), ca.SX.sym("v", m)
-    (rate,) = tape.expression(ca.vertsplit(q), ca.vertsplit(v))
+    arguments = _Arguments(tape, label)
+    ca, q, v, rate = arguments.ca, arguments.q, arguments.v, arguments.values
     if not ca.depends_on(rate, v):
         raise ValueError("contains no velocity: a Constraint holds functions of the configuration")
     if not ca.is_linear(rate, v):
         raise ValueError("must be linear in velocities, a(q) v + b(q)")
     a = ca.jacobian(rate, v).T
-    b = ca.substitute(rate, v, ca.SX.zeros(m))
-
-    def program(*outputs: Any) -> Program:
-        return program_of([q], ca.vertcat(*(ca.vec(ca.densify(x).T) for x in outputs)), label)
-
-    first = program(b, a, ca.jacobian(b, q), ca.jacobian(a, q))
-    return Derivatives(tape.variables, (), (), program(b, a), first, first)
+    b = ca.substitute(rate, v, ca.SX.zeros(arguments.size))
+    first = arguments.program([q], b, a, ca.jacobian(b, q), ca.jacobian(a, q))
+    return Derivatives(arguments.variables, (), (), arguments.program([q], b, a), first, first)
 
 
 def program_of(arguments: list[Any], outputs: Any, label: str) -> Program:

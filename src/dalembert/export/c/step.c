@@ -1063,7 +1063,8 @@ static void wrench(mech *m, const element *e, const pose *poses, int second) {
   int i, k, c;
   for (c = 0; c < 6; ++c) {
     const int column = wrench_column[e->columns + c];
-    parts[c] = column < 0 ? number[e->number + c] : @wrench_input@;
+    parts[c] = number[e->number + c];
+    if (column >= 0) parts[c] *= @wrench_input@;
   }
   wrench_at(e, poses, parts, w);
   for (i = 0; i < n; ++i) {
@@ -1105,7 +1106,7 @@ static void wrench(mech *m, const element *e, const pose *poses, int second) {
   for (c = 0; c < 6; ++c) {
     const int column = wrench_column[e->columns + c];
     if (column < 0) continue;
-    for (k = 0; k < 6; ++k) parts[k] = k == c ? R(1.0) : 0;
+    for (k = 0; k < 6; ++k) parts[k] = k == c ? number[e->number + c] : 0;
     wrench_at(e, poses, parts, w);
     for (i = 0; i < n; ++i) fu[i * e->inputs + column] += motion_dot(m->local_twist[i], w);
   }

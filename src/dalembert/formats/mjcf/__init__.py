@@ -4,7 +4,7 @@ Read: the tree of bodies with hinge, slide, ball and free joints (several per bo
 and inertia from `inertial` or from primitive geoms; joint stiffness and damping; equality connect, weld, joint, tendon;
 spatial tendons between two sites as springs, dampers or (with an equality) constant distances; fixed tendons with an
 equality; ranges of hinges and slides as hard stops (`Limit`; limits=False or skip="range" leave them out);
-motors with their gear, position and velocity servos on hinges and slides as `ConfigForce` (times gear and gain, so that the
+motors with their gear (on sites as `Wrench`), position and velocity servos on hinges and slides as `ConfigForce` (times gear and gain, so that the
 input is MuJoCo's ctrl), with the spring and damper of a servo; gravity; default classes; keyframes as configurations;
 `compiler` angle, eulerseq, inertiafromgeom, boundmass, boundinertia, settotalmass. Ball and free joints have the
 variables joint.rz .ry .rx (and .tx .ty .tz).

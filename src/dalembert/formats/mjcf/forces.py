@@ -1,13 +1,13 @@
 """Forces: gravity, springs and dampers of joints, motors and servos.
 
-In: `option`, the joints of the tree, `actuator`. Out: Gravity, ConfigSpring, Damping, ConfigForce.
+In: `option`, the joints of the tree, `actuator`. Out: Gravity, ConfigSpring, Damping, ConfigForce, Wrench.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...model import ConfigForce, ConfigSpring, Damping, Gravity
+from ...model import ConfigForce, ConfigSpring, Damping, Gravity, Wrench
 from ..markup import Tag
 from ..names import Names
 from .elements import Elements
@@ -74,8 +74,13 @@ def read_actuators(settings: Settings, tree: Tree, elements: Elements) -> None:
             tag = settings.filled(tag, None, "general")
         name = tag.get("name") or tag.get("joint") or tag.name
         law = _law(tag)
+        if law is not None and law == Law(law.gain) and "site" in tag.attributes and "refsite" not in tag.attributes:
+            if tag.get("name") is not None and name in inputs:
+                raise tag.wrong(f"two actuators are called '{name}'", name)
+            _motor_on_site(settings, tree, elements, tag, name, inputs.take(name), law.gain)
+            continue
         if law is None or "joint" not in tag.attributes:
-            what = f"actuator '{name}' <{plain.name}>: it is no motor, position or velocity servo on a joint, without dynamics"
+            what = f"actuator '{name}' <{plain.name}>: it is no motor on a site, no motor or servo on a joint, without dynamics"
             settings.leave_out("actuator", tag, what, name)
             continue
         joint = tree.variable(tag, tag.need("joint"))
@@ -91,9 +96,27 @@ def read_actuators(settings: Settings, tree: Tree, elements: Elements) -> None:
             settings.leave_out("actuator", tag, f"actuator '{name}': its constant force {gear * law.constant:g}", name)
         if law.by_rate:
             elements.add(tag, Damping, 0.0, ((joint.name, -law.by_rate * gear**2),))
-        for key, flag in (("ctrlrange", "ctrllimited"), ("forcerange", "forcelimited")):
-            if settings.range_of(tag, key, flag) is not None and "range" not in settings.skip:
-                settings.unsaid.add(tag, f"actuator '{name}': {key} {tag.get(key)} (inputs are not limited)", name)
+        _unlimited(settings, tag, name)
+
+
+def _unlimited(settings: Settings, tag: Tag, name: str) -> None:
+    """Say that ranges of an actuator are left out."""
+    for key, flag in (("ctrlrange", "ctrllimited"), ("forcerange", "forcelimited")):
+        if settings.range_of(tag, key, flag) is not None and "range" not in settings.skip:
+            settings.unsaid.add(tag, f"actuator '{name}': {key} {tag.get(key)} (inputs are not limited)", name)
+
+
+def _motor_on_site(
+    settings: Settings, tree: Tree, elements: Elements, tag: Tag, name: str, control: str, gain: float
+) -> None:
+    """A rotor, say: its gear has three forces and three torques along the axes of a site, all per unit of one control."""
+    given = tag.numbers("gear", None, ())
+    gears = [gain * g for g in (*given, *((1.0,) if not given else ()), *[0.0] * 6)[:6]]
+    frame = tree.attach(*tree.site(tag, tag.need("site")), tag.need("site"))
+    for gear in dict.fromkeys(g for g in gears if g):
+        parts = tuple(control if g == gear else 0.0 for g in gears)
+        elements.add(tag, Wrench, frame, parts[:3], parts[3:], "body", gear)
+    _unlimited(settings, tag, name)
 
 
 def _law(tag: Tag) -> Law | None:

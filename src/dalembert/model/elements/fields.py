@@ -416,27 +416,30 @@ class SplineField(Field):
         return [list(point) for point in value.points]
 
 
+_TAPE_NAMES = ("variables", "inputs", "rows", "balls")  # what a tape lists besides its code
+
+
 class FunctionField(Field):
     """A function of m; in files, and once a Model is built, its `Tape`."""
 
     layout = "parts"
 
     def read(self, plain: object) -> Tape:
-        """{"variables": [...], "inputs": [...], "rows": [...], "code": [[operation, out, in1, in2, constant], ...]}."""
+        """{"variables": [...], "inputs": [...], "rows": [...], "balls": [...], "code": [[operation, out, in1, in2, constant], ...]}."""
         if not isinstance(plain, Mapping):
             raise Unsuited(f"must be a table, not {shown(plain)}")
         for key in plain:
-            if key not in ("variables", "inputs", "rows", "code"):
+            if key not in (*_TAPE_NAMES, "code"):
                 raise Unsuited(f"has an unknown part {shown(key)}", key, culprit=str(key))
-        names = {key: _inside(key, NamesField().read, plain.get(key, [])) for key in ("variables", "inputs", "rows")}
+        names = {key: _inside(key, NamesField().read, plain.get(key, [])) for key in _TAPE_NAMES}
         code = [_inside("code", _instruction, line) for line in _listed(plain.get("code"), "code")]
         try:
-            return Tape(names["variables"], names["inputs"], names["rows"], tuple(code))
+            return Tape(code=tuple(code), **names)
         except ModelError as error:
             raise Unsuited(error.reason, subject="", culprit=error.culprit) from None
 
     def write(self, value: Any) -> Any:
-        parts = {key: list(getattr(value, key)) for key in ("variables", "inputs", "rows")}
+        parts = {key: list(getattr(value, key)) for key in _TAPE_NAMES}
         parts["code"] = [list(line) for line in value.code]
         return {key: part for key, part in parts.items() if part}
 

@@ -99,7 +99,7 @@ class Damping(ForceElement):
         return []
 
     def symbolic(self, s: Symbolic) -> Any:
-        return s.on({name: -self.coefficient(name) * s.velocity(name) for name in s.model.dynamic})
+        return s.on({name: -c * s.velocity(name) for name, c in self.by_velocity(s.model).items()})
 
 
 @element
@@ -129,7 +129,7 @@ class LinearDamper(ForceElement):
 
     def symbolic(self, s: Symbolic) -> Any:
         x = s.distance(self.frame1, self.frame2)
-        return -self.coefficient * s.rate(x) * s.ca.gradient(x, s.q)
+        return -self.coefficient * s.rate(x) * s.ca.gradient(s.rate(x), s.v)
 
     def draw(self, model: Model) -> Iterable[Between]:
         return [Between("damper", self.frame1, self.frame2)]
@@ -138,23 +138,25 @@ class LinearDamper(ForceElement):
 @element
 @dataclass(frozen=True)
 class Wrench(ForceElement):
-    """Force and torque on a frame; each component is a number or the name of an input.
+    """Force and torque on a frame; each component is a number, or the name of an input, which acts times `gear`.
 
     `axes`: "body" (frame axes, at the frame origin), "mixed" (world axes, at the frame origin), "world" (world axes,
-    moment about the world origin).
+    moment about the world origin). Elements may share an input: a rotor's drag is a second Wrench.
 
     >>> Wrench("hull", force=("thrust", 0, 0)).inputs
     ('thrust',)
+    >>> rotor = [Wrench("rotor", force=(0, 0, "thrust")), Wrench("rotor", torque=(0, 0, "thrust"), gear=-0.016)]
     """
 
     frame: FrameName
     force: Components = (0.0, 0.0, 0.0)
     torque: Components = (0.0, 0.0, 0.0)
     axes: Annotated[str, ChoiceField("body", "world", "mixed")] = "body"
+    gear: Number = 1.0
 
     def compile(self, table: Table) -> Iterable[Row]:
         parts = (*self.force, *self.torque)
-        numbers = [0.0 if isinstance(c, str) else c for c in parts]
+        numbers = [self.gear if isinstance(c, str) else c for c in parts]
         inputs = [table.model.input_index(c) if isinstance(c, str) else -1 for c in parts]
         return [table.on_frames("Wrench", [self.frame], [*numbers, AXES.index(self.axes)]) | {"input": inputs}]
 
@@ -162,7 +164,7 @@ class Wrench(ForceElement):
         """Gradient in v of the power along v, in the symbols of `s`."""
         ca = s.ca
         force, torque = (
-            ca.vertcat(*(s.input(c) if isinstance(c, str) else ca.SX(c) for c in part))
+            ca.vertcat(*(self.gear * s.input(c) if isinstance(c, str) else ca.SX(c) for c in part))
             for part in (self.force, self.torque)
         )
         rotation, position = s.rotation(self.frame), s.position(self.frame)

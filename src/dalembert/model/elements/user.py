@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import ModelError
-from ..tape import Tape, derivatives, rate_derivatives, record, refuse_balls
+from ..tape import Tape, derivatives, rate_derivatives, record
 from .base import ConstraintElement, Element, ForceElement, PotentialElement, VelocityElement, element
 from .fields import Function, InputNames, Text
 
@@ -49,20 +49,28 @@ class _FromFunction(Element):
             self._refuse("may depend on the configuration only")
 
     def depends_on(self, model: Model) -> set[str]:
-        return set(self.tape.variables)
+        tape = self.tape
+        turned = [model.variables[ball.q] for ball in model.configuration.places if ball.name in tape.balls]
+        return set(tape.variables).union(*turned)
 
     def resolved(self, model: Model) -> Element:
         given = getattr(self, self.FUNCTION)
         if isinstance(given, Tape):
+            rows, balls = _rows(model), [ball.name for ball in model.configuration.places]
             for names, table, kind in (
-                (given.variables, model.variables, "variable"),
-                (given.rows, model.dynamic, "dynamic variable"),
+                (given.variables, [model.variables[i] for i in model.configuration.numbers[0]], "variable"),
+                (given.balls, balls, "ball"),
+                (given.rows, rows, "dynamic variable"),
                 (given.inputs, self.inputs, "input"),
             ):
                 for name in names:
                     if name not in table:
                         self._refuse(f"unknown {kind} {name!r}", name)
-            if given.variables == tuple(v for v in model.variables if v in given.variables):
+            ordered = (
+                tuple(v for v in model.variables if v in given.variables),
+                tuple(b for b in balls if b in given.balls),
+            )
+            if (given.variables, given.balls) == ordered:
                 return self
             given = _as_function(given)  # made for a model with another order
         if not callable(given):
@@ -89,14 +97,22 @@ class _FromFunction(Element):
         for name, given in value.items():
             for variable, term in self._on_variables(symbolic, name, given).items():
                 terms[variable] = terms[variable] + term if variable in terms else term
-        rows = tuple(name for name in model.dynamic if name in terms)
+        rows = tuple(name for name in _rows(model) if name in terms)
         return record(symbolic, [terms[name] for name in rows], rows, label)
 
     def _on_variables(self, symbolic: Symbolic, name: str, given: Any) -> dict[str, Any]:
-        """{dynamic variable: force} of what is given for a variable, or for a frame (3 components in world axes, at its origin)."""
+        """{row: force} of what is given for a variable, a velocity component, or a frame (3 components in world axes, at its origin)."""
         model = symbolic.model
-        if name in model.dynamic:
+        rows = _rows(model)
+        if name in rows:
             return {name: given}
+        if name in model.velocities[: model.nd]:
+            return {rows[model.velocity_index(name)]: given}
+        for ball in model.configuration.places:
+            if name == ball.name or name in model.variables[ball.q]:
+                self._refuse(
+                    f"{name!r} is turned by torques along its body axes: {', '.join(model.velocities[ball.v])}", name
+                )
         if name in model.kinematic:
             self._refuse(f"{name!r} is kinematic, no force acts on it", str(name))
         if name not in model.frame_names:
@@ -104,8 +120,9 @@ class _FromFunction(Element):
         force = symbolic.ca.vertcat(*given) if isinstance(given, (list, tuple)) else symbolic.ca.SX(given)
         if force.numel() != 3:
             self._refuse(f"the force on {name!r} needs three components, not {force.numel()}", str(name))
-        moved = [v for v in model.path(name) if v in model.dynamic]
-        refuse_balls(model, moved, self.label)
+        path = set(model.path(name))
+        turned = {v for b in model.configuration.places if b.name + ".qw" in path for v in model.velocities[b.v]}
+        moved = [row for row in rows if row in path or row in turned]
         if not moved:
             self._refuse(f"no dynamic variable moves {name!r}, no force moves it", str(name))
         along = symbolic.push(name, symbolic.ca.reshape(force, 3, 1))
@@ -118,12 +135,26 @@ class _FromFunction(Element):
         return s.tape(self.tape)[0]
 
 
+def _rows(model: Model) -> tuple[str, ...]:
+    """What generalized forces act on, in the order of the velocities: dynamic variables, and angular velocities of balls."""
+    names = list(model.velocities[: model.nd])
+    for q, v in zip(*model.configuration.numbers, strict=True):
+        if v < model.nd:
+            names[v] = model.variables[q]
+    return tuple(names)
+
+
 def _as_function(tape: Tape) -> Callable[[Quantities], Any]:
     def function(m: Quantities) -> Any:
         values = tape.expression(
             [m[v] for v in tape.variables],
             [m.velocity(v) for v in tape.variables] if tape.moving else (),
             [m.input(u) for u in tape.inputs],
+            [
+                [m[f"{ball}.q{c}"] for c in "wxyz"]
+                + ([m.velocity(f"{ball}.w{c}") for c in "xyz"] if tape.moving else [])
+                for ball in tape.balls
+            ],
         )
         return dict(zip(tape.rows, values, strict=True)) if tape.rows else values[0]
 
