@@ -1,22 +1,28 @@
-// The default optimizer for the common problems, whole: Newton's method on curves with gaps and an interior point, for
-// flat states, quadratic costs and bounds on single inputs and states. The algorithm is that of
-// src/dalembert/optimization/shooting.py, which says what it does and why and takes every other cost, constraint and
-// map; names are the same here.
+// The default optimizer: Newton's method on curves that may have gaps, with an interior point for bounds and
+// constraints.
 //
-// Contract: row-major arrays, time first; X (N+1, n), U (N, m), gaps c (N, n), costates z (N+1, n), gains K (N, m, n).
-// Curves and proposals live in pools that grow in the first iterations; afterwards nothing is allocated.
+// Unknowns are states X, inputs U and costates z; the gaps c_k = difference(x_k+1, f(x_k, u_k)) are closed on the way.
+// Every iteration solves one LQ problem (riccati.hpp) around the curve, min 1/2 d'(H + delta D)d + b'd with
+// dx_k+1 = A dx_k + B du_k + c_k, where H is the second derivative of the Lagrangian (newton) or of the cost alone
+// (gauss-newton). Its solution can be followed in two ways:
+//
+//   roll    u = U + a dU - K (x - X - a dX) through the steps, leaving (1 - a) c open, K the gains of this LQ problem:
+//           without gaps this is the projection operator of Schultz, Johnson, Murphey with those gains,
+//   linear  X + a dX, U + a dU: opens gaps instead of following the steps.
+//
+// Gauss-Newton is used while it contracts, and where Newton's model must be regularized so strongly that Gauss-Newton
+// wins more. The first step is linear where it promises much more than the roll, gaps weighed by their costates:
+// problems far from their optimum are solved along curves that no motion could take. delta grows where a step is
+// shortened or wins less than its model promised, and falls again.
+//
+// What a problem is stands in shooting_problem.hpp, what bounds and constraints bring in interior.hpp.
+//
+// Contract: row-major arrays, time first; X (N+1, nx), U (N, m), gaps c (N, n), costates z (N+1, n), gains K (N, m, n).
+// Curves and proposals live in pools that grow in the first iterations; afterwards nothing is allocated here.
 #pragma once
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <limits>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-#include "threads.hpp"
-#include "trajopt.hpp"
+#include "interior.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -71,33 +77,10 @@ template <class T> class Pool {
   std::vector<T*> free_;
 };
 
-// ---- the problem
-
-// w/2 (x - xd)'Q(x - xd) + w/2 (u - ud)'R(u - ud); Q, R diagonal (N+1, n), (N, m), or full (N+1, n, n), (N, m, m)
-struct QuadraticTerm {
-  double weight;
-  std::vector<double> Xd, Ud, Q, R;
-  bool full_Q, full_R;
-};
-
-// low < v < high of single inputs (at k < N) or states (at k > 0)
-struct BoxRows {
-  bool inputs;
-  std::vector<int> columns;
-  std::vector<double> low, high;
-};
-
 class Shooting {
  public:
-  struct Curve {  // a trial: gaps count only if `open`; F, Lam: ends and multipliers of its steps
-    int held = 0;
-    std::vector<double> X, U, c, F, Lam, s, r;
-    bool open = false;
-    double value = 0, barrier = 0, off = 0;
-    double merit(double penalty) const { return value + barrier + penalty * off; }
-  };
   enum class Kind { gauss, newton, downward };
-  struct Proposal {  // solution of an LQ problem
+  struct Proposal {  // solution of an LQ problem; slope and curvature of cost and barrier along it; moves of the slacks
     int held = 0;
     Kind kind = Kind::gauss;
     double delta = 0, slope = 0, curvature = 0;
@@ -119,89 +102,67 @@ class Shooting {
     double slope, length;
     int trials, failed;
   };
-  struct Interrupted {};
 
-  Shooting(Core& core, const Options& o, std::vector<double> dt, std::vector<QuadraticTerm> terms,
-           std::vector<BoxRows> boxes, std::vector<int> free, int threads)
-      : core_(core),
-        o_(o),
-        M_(core.model()),
-        z_(M_),
-        N_(dt.size()),
-        n_(z_.ndx),
-        m_(z_.nU),
-        threads_(threads),
-        dt_(std::move(dt)),
-        terms_(std::move(terms)),
-        boxes_(std::move(boxes)),
-        free_(std::move(free)),
-        b_(z_) {
+  explicit Shooting(std::unique_ptr<Problem> problem, const KernelTable& table)
+      : own_(std::move(problem)),
+        problem_(*own_),
+        table_(table),
+        N_(problem_.N),
+        n_(problem_.n),
+        m_(problem_.m),
+        inside_(problem_) {
     const size_t N = N_, n = n_, m = m_;
     auto size = [](std::vector<double>& v, size_t count) { v.assign(count + 8, 0.0); };
+    for (auto* v : {&lx_, &bx_, &gx_, &p_, &costates, &zs_}) size(*v, (N + 1) * n);
+    for (auto* v : {&lu_, &bu_, &gu_, &k_}) size(*v, N * m);
+    for (auto* v : {&xx_, &P_, &Qc_, &Qm_}) size(*v, (N + 1) * n * n);
+    for (auto* v : {&uu_, &Rc_, &Rm_}) size(*v, N * m * m);
+    for (auto* v : {&xu_, &Sc_, &B_, &gains}) size(*v, N * n * m);
     size(A_, N * n * n);
-    size(B_, N * n * m);
-    size(lx_, (N + 1) * n);
-    size(lu_, N * m);
-    size(bx_, (N + 1) * n);
-    size(bu_, N * m);
-    size(sx_, (N + 1) * n);
-    size(su_, N * m);
-    size(xx_, N * n * n);
-    size(xu_, N * n * m);
-    size(uu_, N * m * m);
-    size(Qb_, (N + 1) * n * n);
-    size(Rb_, N * m * m);
-    size(Qm_, (N + 1) * n * n);
-    size(Rm_, N * m * m);
-    size(k_, N * m);
-    size(P_, (N + 1) * n * n);
-    size(p_, (N + 1) * n);
-    size(costates, (N + 1) * n);
-    size(gains, N * m * n);
-    size(zs_, (N + 1) * n);
     size(start_, n);
-    size(low_, N * m);
-    size(high_, N * m);
-    size(work_, core.table().riccati_workspace(int(n), int(m)));
     size(row_, std::max(n, m) * 4);
-    weights();
-    rows();
+    size(work_, table.riccati_workspace(int(n), int(m)));
+    if (inside_.any()) {
+      size(Qb_, (N + 1) * n * n);
+      size(Rb_, N * m * m);
+    }
   }
 
   Shooting(const Shooting&) = delete;
 
-  std::vector<double> costates, gains, zl, zh;  // zl, zh: multipliers of the bounds, box after box (N+1, columns)
-  bool known = false, steered = false;          // whether there are costates and gains
+  std::vector<double> costates, gains;
+  bool known = false, steered = false;  // whether there are costates and gains
   bool gave_up = false;
   double slope = NAN, error = INFINITY;
   const Curve& curve() const { return *curve_; }
-  size_t steps() const { return N_; }
-  const Sizes& sizes() const { return z_; }
+  const Problem& problem() const { return problem_; }
+  const Interior& inside() const { return inside_; }
   double gap() const { return curve_->open ? largest(curve_->c.data(), N_ * n_) : 0.0; }
 
   // Start from a curve; why not, or an empty string
   std::string begin(const double* X, const double* U, Pulse& pulse) {
     Call call(*this, pulse);
-    start_X_.assign(X, X + (N_ + 1) * n_);
+    start_X_.assign(X, X + (N_ + 1) * problem_.nx);
     start_U_.assign(U, U + N_ * m_);
     CurveRef c = new_curve();
-    std::copy(X, X + (N_ + 1) * n_, c->X.begin());
-    std::copy(U, U + N_ * m_, c->U.begin());
-    const double first = cost(*c);
+    std::copy(start_X_.begin(), start_X_.end(), c->X.begin());
+    std::copy(start_U_.begin(), start_U_.end(), c->U.begin());
+    const double first = problem_.cost(X, U);
     if (!std::isfinite(first)) return "cost";
-    if (bounded_) begin_inside(*c, std::max(1e-2, 0.1 * std::fabs(first) / double(N_)));
+    if (inside_.any()) inside_.begin(*c, first_barrier(first));
     if (!shoot(*c, nullptr, 1.0)) return "steps";
     curve_ = c;
-    adopt_rows(*c);
+    inside_.adopt(*c);
     return "";
   }
 
+  // One step, or none and a status with its reason
   Report iterate(double tolerance, bool may_step, Pulse& pulse) {
     Call call(*this, pulse);
     if (!curve_->open) motion_ = curve_;
     ProposalRef gauss;
     Step rest;
-    std::string bad = point();
+    const std::string bad = point();
     if (!bad.empty()) return {"-", "stalled", bad, slope, 0, 0, 0};
     const bool first = !known;
     if (first) {
@@ -214,13 +175,13 @@ class Shooting {
     }
     double dual, primal, scale;
     kkt(&dual, &primal, &scale);
-    const double gap = bounded_ ? complementarity(0.0) / scale : 0.0;
+    const double gap = inside_.sided() ? inside_.complementarity(0.0) / scale : 0.0;
     error = std::max({dual, primal, gap});
     bool done = std::max(dual, primal) <= tolerance;
-    if (bounded_) {
+    if (inside_.sided()) {
       const double least = 1e-5 * tolerance;
       lower_barrier(dual, primal, scale, least);
-      done = done && mu_ <= least && gap <= 10 * least;
+      done = done && inside_.mu <= least && gap <= 10 * least;
     }
     rest.slope = slope;
     if (done || last_digits_ > 3) return at_rest(tolerance, may_step);
@@ -256,7 +217,6 @@ class Shooting {
     std::fill(still->dU.begin(), still->dU.end(), 0.0);
     if (steered) still->K = gains;
     else std::fill(still->K.begin(), still->K.end(), 0.0);
-    still->moves_known = false;
     CurveRef c = new_curve();
     if (follow_law(*still, 1.0, *c, false) && measure(*c, nullptr, 1.0)) {
       curve_ = c;
@@ -273,54 +233,33 @@ class Shooting {
   }
 
  private:
-  static constexpr double kDelta = 1e-3, kGrow = 5.0, kFall = 3.0;
-  static constexpr int kGiveUp = 8, kOpen = 60, kResets = 10;
-  static constexpr double kRoom = 0.1;
+  static constexpr double kDelta = 1e-3, kGrow = 5.0, kFall = 3.0;  // the smallest regularization that is not zero
+  static constexpr int kGiveUp = 8;  // so many short steps in a row with open gaps: back to a motion
+  static constexpr int kOpen = 60;   // so many iterations with open gaps
+  static constexpr int kResets = 10;
   static constexpr const char* kUnsteered =
       "no feedback stabilizes the motion: the Riccati sweep overflows or no regularization helps; shorten the horizon, "
       "weigh all inputs, or give another start";
 
-  struct Call {  // a workspace and the signals for one call
+  struct Call {  // the signals of one call
     Shooting& owner;
-    Lease lease;
-    Call(Shooting& s, Pulse& p) : owner(s), lease(s.core_) {
-      s.scratch_ = lease;
-      s.pulse_ = &p;
-    }
-    ~Call() { owner.scratch_ = nullptr, owner.pulse_ = nullptr; }
+    Call(Shooting& s, Pulse& p) : owner(s) { s.problem_.pulse = &p; }
+    ~Call() { owner.problem_.pulse = nullptr; }
   };
 
-  static double largest(const double* v, size_t count) {
-    double most = 0;
-    for (size_t i = 0; i < count; ++i) most = std::max(most, std::fabs(v[i]));
-    return most;
-  }
-  static bool finite(const double* v, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += v[i] - v[i];
-    return sum == 0;  // NaN where any is not finite
-  }
-  static double dot(const double* a, const double* b, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += a[i] * b[i];
-    return sum;
-  }
   static Report report(const Step& s, const char* status, std::string reason) {
     return {s.method, status, std::move(reason), s.slope, s.length, s.trials, s.failed};
   }
-  void look() {
-    if ((*pulse_)()) throw Interrupted{};
-  }
+  double first_barrier(double cost) const { return std::max(1e-2, 0.1 * std::fabs(cost) / double(N_)); }
 
   CurveRef new_curve() {
     return curves_.take([&](Curve& c) {
-      c.X.resize((N_ + 1) * n_ + 8);
+      c.X.resize((N_ + 1) * problem_.nx + 8);
       c.U.resize(N_ * m_ + 8);
       c.c.resize(N_ * n_ + 8);
-      c.F.resize(N_ * n_ + 8);
-      c.Lam.resize(N_ * z_.nc + 8);
-      c.s.resize(entries_);
-      c.r.resize(entries_);
+      c.F.resize(N_ * problem_.nx + 8);
+      c.s.resize(inside_.entries());
+      c.r.resize(inside_.entries());
     });
   }
   ProposalRef new_proposal() {
@@ -329,31 +268,87 @@ class Shooting {
       p.dX.resize((N_ + 1) * n_ + 8);
       p.dU.resize(N_ * m_ + 8);
       p.z.resize((N_ + 1) * n_ + 8);
-      p.moves.resize(entries_);
+      p.moves.resize(inside_.entries());
     });
     d->moves_known = true;
     return d;
   }
 
-  // ---- weights and rows, once
+  // ---- curves
 
-  // Qb, Rb: second derivatives of the cost, full; Dx, Du what they are like
-  void weights() {
-    auto add = [](std::vector<double>& to, const std::vector<double>& W, bool full, double w, size_t count, size_t n) {
-      for (size_t k = 0; k < count; ++k)
-        for (size_t i = 0; i < n; ++i) {
-          if (full)
-            for (size_t j = 0; j < n; ++j) to[(k * n + i) * n + j] += w * W[(k * n + i) * n + j];
-          else to[(k * n + i) * n + i] += w * W[k * n + i];
-        }
-    };
-    for (const QuadraticTerm& t : terms_) {
-      add(Qb_, t.Q, t.full_Q, t.weight, N_ + 1, n_);
-      add(Rb_, t.R, t.full_R, t.weight, N_, m_);
-    }
-    Dx_ = typical(Qb_, N_ + 1, n_);
-    Du_ = typical(Rb_, N_, m_);
+  // cost, barrier and what is not closed; false: not finite. `d`: the step that leads to a trial, or null
+  bool measure(Curve& c, const Proposal* d, double step) {
+    c.value = problem_.cost(c.X.data(), c.U.data());
+    if (!std::isfinite(c.value)) return false;
+    c.off = c.barrier = 0;
+    if (c.open)
+      for (size_t i = 0; i < N_ * n_; ++i) c.off += std::fabs(c.c[i]);
+    if (!inside_.any()) return true;
+    inside_.trial(c, d && d->moves_known ? d->moves.data() : nullptr, step);
+    return std::isfinite(c.merit(1.0));
   }
+
+  // ends of all steps of a curve, its gaps and measures; false: not possible
+  bool shoot(Curve& c, const Proposal* d, double step) {
+    if (!problem_.shoot(c) || !finite(c.c.data(), N_ * n_)) return false;
+    const double size = std::max(1.0, largest(c.X.data(), (N_ + 1) * problem_.nx));
+    c.open = largest(c.c.data(), N_ * n_) > 1e-11 * size;  // less is rounding
+    return measure(c, d, step);
+  }
+
+  CurveRef linear(const Proposal& d, double step) {
+    CurveRef c = new_curve();
+    problem_.retract(curve_->X.data(), d.dX.data(), step, c->X.data());
+    const double *low = inside_.low(*curve_), *high = inside_.high(*curve_);
+    for (size_t i = 0; i < N_ * m_; ++i) {
+      const double u = curve_->U[i] + step * d.dU[i];
+      c->U[i] = low ? std::min(std::max(u, low[i]), high[i]) : u;
+    }
+    return shoot(*c, &d, step) ? c : CurveRef();
+  }
+
+  CurveRef roll(const Proposal& d, double step) {
+    CurveRef c = new_curve();
+    return follow_law(d, step, *c, curve_->open) && measure(*c, &d, step) ? c : CurveRef();
+  }
+
+  // `leave`: a share of the gaps stays open
+  bool follow_law(const Proposal& d, double step, Curve& c, bool leave) {
+    const Roll law{&*curve_, d.dX.data(), d.dU.data(), d.K.data(), inside_.low(*curve_), inside_.high(*curve_),
+                   step,     leave};
+    if (!problem_.roll(law, c)) return false;
+    if (!finite(c.X.data(), (N_ + 1) * problem_.nx) || !finite(c.U.data(), N_ * m_)) return false;
+    c.open = leave && step != 1.0;
+    if (c.open)
+      for (size_t i = 0; i < N_ * n_; ++i) c.c[i] = (1.0 - step) * curve_->c[i];
+    return true;
+  }
+
+  bool simulate(const double* x0, const double* U, Curve& c) {
+    c.open = false;
+    return problem_.simulate(x0, U, c) && finite(c.X.data(), (N_ + 1) * problem_.nx);
+  }
+
+  // ---- derivatives
+
+  // A, B, gradients and weights along the curve; why not, or an empty string
+  std::string point() {
+    const Curve& c = *curve_;
+    std::string bad = problem_.linearize(c, A_.data(), B_.data());
+    if (!bad.empty()) return bad;
+    if (!finite(A_.data(), N_ * n_ * n_) || !finite(B_.data(), N_ * n_ * m_))
+      return "the linearization along the motion is not finite";
+    problem_.gradient(c, lx_.data(), lu_.data());
+    if (Dx_.empty() || !problem_.constant_weights()) {
+      mixed_cost_ = problem_.weights(c, Qc_.data(), Sc_.data(), Rc_.data());
+      Dx_ = typical(Qc_, N_ + 1, n_);
+      Du_ = typical(Rc_, N_, m_);
+    }
+    with_barrier();
+    return "";
+  }
+  // what weights W (count, n, n) are like: the largest diagonal over time without the last, no less than 1e-3 of the
+  // largest
   static std::vector<double> typical(const std::vector<double>& W, size_t count, size_t n) {
     std::vector<double> d(n, 0.0);
     const size_t stages = count > 1 ? count - 1 : 1;
@@ -368,326 +363,28 @@ class Shooting {
     return d;
   }
 
-  // entry of row j of a box at node k: box.at + k * columns + j
-  void rows() {
-    entries_ = 0;
-    for (const BoxRows& b : boxes_) entries_ += (N_ + 1) * b.columns.size();
-    bounded_ = entries_ > 0;
-    lower_.assign(entries_, 0);
-    upper_.assign(entries_, 0);
-    on_.assign(entries_, 0);
-    lo_.assign(entries_, -INFINITY);
-    hi_.assign(entries_, INFINITY);
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      on_[e] = b.inputs ? k < N_ : k > 0;
-      lo_[e] = b.low[j];
-      hi_[e] = b.high[j];
-      lower_[e] = on_[e] && std::isfinite(b.low[j]);
-      upper_[e] = on_[e] && std::isfinite(b.high[j]);
-      input_row_ = input_row_ || b.inputs;
-    });
-    s_.assign(entries_, 0.0);
-    r_.assign(entries_, 0.0);
-    zl.assign(entries_, 0.0);
-    zh.assign(entries_, 0.0);
-    dl_.assign(entries_, 0.0);
-    dh_.assign(entries_, 0.0);
-  }
-  template <class F> void each_entry(F f) const {
-    size_t e = 0;
-    for (const BoxRows& b : boxes_)
-      for (size_t k = 0; k <= N_; ++k)
-        for (size_t j = 0; j < b.columns.size(); ++j) f(b, k, j, e++);
-  }
-  double below(size_t e, double s) const { return lower_[e] ? s - lo_[e] : 1.0; }
-  double above(size_t e, double s) const { return upper_[e] ? hi_[e] - s : 1.0; }
-  double row_value(const Curve& c, const BoxRows& b, size_t k, size_t j) const {
-    if (!b.inputs) return c.X[k * n_ + b.columns[j]];
-    return k < N_ ? c.U[k * m_ + b.columns[j]] : 0.0;
-  }
-
-  // ---- curves
-
-  double cost(const Curve& c) const {
-    double total = 0;
-    for (const QuadraticTerm& t : terms_) {
-      double sum = 0;
-      auto add = [&](const double* v, const double* d, const double* W, bool full, size_t n) {
-        double* e = row_.data();
-        for (size_t i = 0; i < n; ++i) e[i] = v[i] - d[i];
-        if (!full) {
-          for (size_t i = 0; i < n; ++i) sum += W[i] * e[i] * e[i];
-        } else {
-          for (size_t i = 0; i < n; ++i) sum += e[i] * dot(W + i * n, e, n);
-        }
-      };
-      const size_t qs = t.full_Q ? n_ * n_ : n_, rs = t.full_R ? m_ * m_ : m_;
-      for (size_t k = 0; k <= N_; ++k) add(&c.X[k * n_], &t.Xd[k * n_], &t.Q[k * qs], t.full_Q, n_);
-      for (size_t k = 0; k < N_; ++k) add(&c.U[k * m_], &t.Ud[k * m_], &t.R[k * rs], t.full_R, m_);
-      total += t.weight * 0.5 * sum;
-    }
-    return total;
-  }
-  void gradient(const Curve& c) {
-    std::fill(lx_.begin(), lx_.end(), 0.0);
-    std::fill(lu_.begin(), lu_.end(), 0.0);
-    for (const QuadraticTerm& t : terms_) {
-      auto add = [&](const double* v, const double* d, const double* W, bool full, size_t n, double* out) {
-        double* e = row_.data();
-        for (size_t i = 0; i < n; ++i) e[i] = v[i] - d[i];
-        for (size_t i = 0; i < n; ++i) out[i] += t.weight * (full ? dot(W + i * n, e, n) : W[i] * e[i]);
-      };
-      const size_t qs = t.full_Q ? n_ * n_ : n_, rs = t.full_R ? m_ * m_ : m_;
-      for (size_t k = 0; k <= N_; ++k) add(&c.X[k * n_], &t.Xd[k * n_], &t.Q[k * qs], t.full_Q, n_, &lx_[k * n_]);
-      for (size_t k = 0; k < N_; ++k) add(&c.U[k * m_], &t.Ud[k * m_], &t.R[k * rs], t.full_R, m_, &lu_[k * m_]);
-    }
-  }
-
-  // cost, barrier and what is not closed; false: not finite. `d`: the step that leads to a trial, or null
-  bool measure(Curve& c, const Proposal* d, double step) {
-    c.value = cost(c);
-    if (!std::isfinite(c.value)) return false;
-    c.off = c.barrier = 0;
-    if (c.open)
-      for (size_t i = 0; i < N_ * n_; ++i) c.off += std::fabs(c.c[i]);
-    if (!bounded_) return true;
-    const bool moving = d && d->moves_known;
-    double logs = 0, product = 1;
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      // a slack is the value of its row where that leaves enough room, else it goes its way in the LQ problem
-      const double h = row_value(c, b, k, j), keep = b.inputs ? 0.005 : kRoom;
-      const double low = lower_[e] ? lo_[e] + keep * below(e, s_[e]) : -INFINITY;
-      const double high = upper_[e] ? hi_[e] - keep * above(e, s_[e]) : INFINITY;
-      double s = std::min(std::max(h, low), high);
-      if (moving && !b.inputs && s != h) s = std::min(std::max(s_[e] + step * d->moves[e], low), high);
-      c.s[e] = s;
-      c.r[e] = on_[e] ? h - s : 0.0;
-      c.off += std::fabs(c.r[e]);
-      product *= below(e, s) * above(e, s);  // one logarithm for many
-      if (!(product > 1e-200 && product < 1e200)) logs += std::log(product), product = 1;
-    });
-    c.barrier = -mu_ * (logs + std::log(product));
-    return std::isfinite(c.merit(1.0));
-  }
-
-  // ends of all steps of a curve, its gaps and measures; false: not possible
-  bool shoot(Curve& c, const Proposal* d, double step) {
-    bool good = true;
-    stages([&](Scratch* s, StepBuffers& b, int i) {
-      if (one_step(core_.table(), s, o_, z_, dt_[i], &c.X[i * n_], &c.U[i * m_], &c.X[(i + 1) * n_], b, &c.F[i * n_]))
-        return good = false;
-      std::memcpy(&c.Lam[i * z_.nc], b.lam.data(), z_.nc * sizeof(double));
-      return true;
-    });
-    if (!good) return false;
-    for (size_t i = 0; i < N_ * n_; ++i) c.c[i] = c.F[i] - c.X[n_ + i];
-    if (!finite(c.c.data(), N_ * n_)) return false;
-    c.open = largest(c.c.data(), N_ * n_) > 1e-11 * std::max(1.0, largest(c.X.data(), (N_ + 1) * n_));
-    return measure(c, d, step);
-  }
-
-  // body(scratch, buffers, stage) -> go on, of all stages, on threads
-  template <class F> void stages(F body) {
-    if (threads_ <= 1) {
-      for (int i = 0; i < int(N_); ++i) {
-        if (i % 64 == 63) look();
-        if (!body(scratch_, b_, i)) return;
-      }
-      return;
-    }
-    parallel(int(N_), threads_, 16, *pulse_, [&](auto turn) {
-      Lease s(core_);
-      StepBuffers b(z_);
-      for (auto range = turn(); range.first < range.second; range = turn())
-        for (int i = range.first; i < range.second; ++i)
-          if (!body(s, b, i)) return;
-    });
-    look();
-  }
-
-  CurveRef linear(const Proposal& d, double step) {
-    CurveRef c = new_curve();
-    for (size_t i = 0; i < (N_ + 1) * n_; ++i) c->X[i] = curve_->X[i] + step * d.dX[i];
-    limits();
-    for (size_t i = 0; i < N_ * m_; ++i) {
-      const double u = curve_->U[i] + step * d.dU[i];
-      c->U[i] = input_row_ ? std::min(std::max(u, low_[i]), high_[i]) : u;
-    }
-    return shoot(*c, &d, step) ? c : CurveRef();
-  }
-
-  CurveRef roll(const Proposal& d, double step) {
-    CurveRef c = new_curve();
-    return follow_law(d, step, *c, curve_->open) && measure(*c, &d, step) ? c : CurveRef();
-  }
-
-  // `leave`: a share of the gaps stays open
-  bool follow_law(const Proposal& d, double step, Curve& c, bool leave) {
-    limits();
-    Follow f;
-    f.X = curve_->X.data();
-    f.U = curve_->U.data();
-    f.dX = d.dX.data();
-    f.dU = d.dU.data();
-    f.K = d.K.data();
-    f.c = leave ? curve_->c.data() : nullptr;
-    f.low = input_row_ ? low_.data() : nullptr;
-    f.high = input_row_ ? high_.data() : nullptr;
-    f.dt = dt_.data();
-    f.steps = int(N_);
-    f.share = step;
-    f.Lam = c.Lam.data();
-    const int block = std::max(1, 1024 / int(n_));
-    int done = 0, status = 0;
-    while (done < f.steps && !status) {
-      done = follow(core_.table(), scratch_, o_, M_, f, b_, c.X.data(), c.U.data(), c.F.data(), done,
-                    std::min(f.steps, done + block), &status);
-      look();
-    }
-    if (status || !finite(c.X.data(), (N_ + 1) * n_) || !finite(c.U.data(), N_ * m_)) return false;
-    c.open = leave && step != 1.0;
-    if (c.open)
-      for (size_t i = 0; i < N_ * n_; ++i) c.c[i] = (1.0 - step) * curve_->c[i];
-    return true;
-  }
-
-  bool simulate(const double* X0, const double* U, Curve& c) {
-    std::memcpy(c.X.data(), X0, n_ * sizeof(double));
-    std::copy(U, U + N_ * m_, c.U.begin());
-    for (size_t i = 0; i < N_; ++i) {
-      if (one_step(core_.table(), scratch_, o_, z_, dt_[i], &c.X[i * n_], &c.U[i * m_], &c.X[i * n_], b_, &c.F[i * n_]))
-        return false;
-      std::memcpy(&c.Lam[i * z_.nc], b_.lam.data(), z_.nc * sizeof(double));
-      std::memcpy(&c.X[(i + 1) * n_], &c.F[i * n_], n_ * sizeof(double));
-    }
-    c.open = false;
-    return finite(c.X.data(), (N_ + 1) * n_);
-  }
-
-  // ---- the interior point
-
-  void begin_inside(Curve& c, double mu) {
-    mu_ = mu;
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      const double low = b.low[j], high = b.high[j];
-      const double size = std::max(1.0, std::fabs(std::isfinite(low) ? low : high));
-      const double width = std::isfinite(high - low) ? high - low : 2 * size;
-      const double pad = 1e-2 * std::min(width, std::max(1.0, width));
-      const double s = std::min(std::max(row_value(c, b, k, j), low + pad), std::max(high - pad, low + pad));
-      if (b.inputs && k < N_) c.U[k * m_ + b.columns[j]] = s;
-      s_[e] = s;
-      zl[e] = lower_[e] ? mu / below(e, s) : 0.0;
-      zh[e] = upper_[e] ? mu / above(e, s) : 0.0;
-    });
-  }
-  void adopt_rows(const Curve& c) {
-    if (bounded_) s_ = c.s, r_ = c.r;
-  }
-  // what inputs are clipped to in a trial, so that they keep a hundredth of their room
-  void limits() {
-    if (!input_row_) return;
-    std::fill(low_.begin(), low_.end(), -INFINITY);
-    std::fill(high_.begin(), high_.end(), INFINITY);
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      if (!b.inputs || k >= N_) return;
-      const size_t i = k * m_ + b.columns[j];
-      if (lower_[e]) low_[i] = curve_->U[i] - 0.99 * below(e, s_[e]);
-      if (upper_[e]) high_[i] = curve_->U[i] + 0.99 * above(e, s_[e]);
-    });
-  }
-  double beta(size_t e) const {
-    return (upper_[e] ? mu_ / above(e, s_[e]) : 0.0) - (lower_[e] ? mu_ / below(e, s_[e]) : 0.0);
-  }
-  // bx, bu: gradient with the barrier; sx, su: its diagonal second derivatives
+  // gradient b and Gauss-Newton weights Q, S, R with the rows' part, for the present mu
   void with_barrier() {
     bx_ = lx_;
     bu_ = lu_;
-    if (!bounded_) return;
-    std::fill(sx_.begin(), sx_.end(), 0.0);
-    std::fill(su_.begin(), su_.end(), 0.0);
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      if (!on_[e]) return;
-      const double sigma = zl[e] / below(e, s_[e]) + zh[e] / above(e, s_[e]), g = beta(e) + sigma * r_[e];
-      if (b.inputs) bu_[k * m_ + b.columns[j]] += g, su_[k * m_ + b.columns[j]] += sigma;
-      else bx_[k * n_ + b.columns[j]] += g, sx_[k * n_ + b.columns[j]] += sigma;
-    });
-  }
-  // moves of the slacks along d, r + H dz; returns how the barrier changes
-  double set_moves(Proposal& d) const {
-    double change = 0;
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      double v = 0;
-      if (on_[e]) v = b.inputs ? d.dU[k * m_ + b.columns[j]] : d.dX[k * n_ + b.columns[j]];
-      d.moves[e] = v + r_[e];
-      if (on_[e]) change += beta(e) * d.moves[e];
-    });
-    return change;
-  }
-  double complementarity(double mu) const {
-    double worst = 0;
-    for (size_t e = 0; e < entries_; ++e) {
-      if (lower_[e]) worst = std::max(worst, std::fabs((s_[e] - lo_[e]) * zl[e] - mu));
-      if (upper_[e]) worst = std::max(worst, std::fabs((hi_[e] - s_[e]) * zh[e] - mu));
-    }
-    return worst;
-  }
-  double barrier() const {
-    double logs = 0;
-    for (size_t e = 0; e < entries_; ++e) logs += std::log(below(e, s_[e])) + std::log(above(e, s_[e]));
-    return -mu_ * logs;
-  }
-  // multipliers go as far as they stay positive, and stay within a wide band around mu / room
-  void advance_rows(const Proposal& d, const Curve& c) {
-    double longest = 1.0;
-    const double keep = std::max(0.99, 1.0 - mu_);
-    for (size_t e = 0; e < entries_; ++e) {
-      const double lowroom = below(e, s_[e]), highroom = above(e, s_[e]), ds = d.moves[e];
-      dl_[e] = lower_[e] ? mu_ / lowroom - zl[e] - zl[e] / lowroom * ds : 0.0;
-      dh_[e] = upper_[e] ? mu_ / highroom - zh[e] + zh[e] / highroom * ds : 0.0;
-      if (dl_[e] < 0) longest = std::min(longest, keep * zl[e] / -dl_[e]);
-      if (dh_[e] < 0) longest = std::min(longest, keep * zh[e] / -dh_[e]);
-    }
-    adopt_rows(c);
-    for (size_t e = 0; e < entries_; ++e) {
-      auto within = [&](double z, double room) {
-        return std::min(std::max(z, mu_ / (1e10 * room)), 1e10 * mu_ / room);
-      };
-      zl[e] = lower_[e] ? within(zl[e] + longest * dl_[e], below(e, s_[e])) : 0.0;
-      zh[e] = upper_[e] ? within(zh[e] + longest * dh_[e], above(e, s_[e])) : 0.0;
-    }
+    Q_ = Qc_.data();
+    R_ = Rc_.data();
+    mixed_ = mixed_cost_;
+    S_ = Sc_.data();
+    if (!inside_.any()) return;
+    Qb_ = Qc_;
+    Rb_ = Rc_;
+    if (mixed_) Sb_ = Sc_;
+    else Sb_.assign(Sc_.size(), 0.0);
+    mixed_ = inside_.model(bx_.data(), bu_.data(), Qb_.data(), Sb_.data(), Rb_.data()) || mixed_;
+    Q_ = Qb_.data();
+    S_ = Sb_.data();
+    R_ = Rb_.data();
   }
 
-  // ---- derivatives
-
-  // A, B, gradients along the curve; why not, or an empty string
-  std::string point() {
-    Curve& c = *curve_;
-    int bad = -1;
-    stages([&](Scratch* s, StepBuffers& b, int i) {
-      ends(c, i, b);
-      const int status = core_.table().linearize(s, o_, dt_[i], &c.X[i * n_], &c.X[i * n_] + z_.nq, &c.U[i * m_],
-                                                 b.y.data(), b.lam.data(), given(), &A_[i * n_ * n_], &B_[i * n_ * m_]);
-      if (status) bad = i;
-      return status == 0;
-    });
-    if (bad >= 0) return "the step at k = " + std::to_string(bad) + " cannot be linearized";
-    if (!finite(A_.data(), N_ * n_ * n_) || !finite(B_.data(), N_ * n_ * m_))
-      return "the linearization along the motion is not finite";
-    gradient(c);
-    with_barrier();
-    return "";
-  }
-  // the end of step i as the kernels want it
-  void ends(const Curve& c, int i, StepBuffers& b) const {
-    std::memcpy(b.y.data(), &c.F[i * n_], z_.nq * sizeof(double));
-    std::memcpy(b.lam.data(), &c.Lam[i * z_.nc], z_.nc * sizeof(double));
-  }
-  Given given() const { return o_.parts->count > 1 ? Given::guess : Given::solution; }
-
-  // xx, xu, uu of the steps, contracted with the costates; false: not to be had
+  // xx, xu, uu of the steps, contracted with the costates, and of the rows; false: not to be had
   bool second() {
-    const Curve& c = *curve_;
-    const double* zs = costates.data();
+    const double* z = costates.data();
     if (closed_loop_costate_ && steered) {  // z_k = bx - K'bu + (A - B K)'z_k+1
       std::memcpy(&zs_[N_ * n_], &bx_[N_ * n_], n_ * sizeof(double));
       for (int k = int(N_) - 1; k >= 0; --k) {
@@ -699,33 +396,18 @@ class Shooting {
         gemv_t(int(n_), int(n_), 1.0, &A_[k * n_ * n_], int(n_), next, 1.0, out);
         gemv_t(int(m_), int(n_), -1.0, &gains[k * m_ * n_], int(n_), g, 1.0, out);
       }
-      zs = zs_.data();
+      z = zs_.data();
     }
-    bool good = true;
-    const size_t ns = z_.nv + z_.nd, nw = z_.nw;
-    stages([&](Scratch* s, StepBuffers& b, int i) {
-      ends(c, i, b);
-      std::vector<double>& H = b.H;
-      if (H.empty()) H.resize(nw * nw + 2 * z_.nd + z_.nc + 8);
-      double* zc = H.data() + nw * nw;
-      const double* zn = zs + (i + 1) * n_;
-      std::memcpy(zc, zn, z_.nd * sizeof(double));
-      std::memcpy(zc + z_.nd, zn + z_.nv, z_.nd * sizeof(double));
-      std::fill(zc + 2 * z_.nd, zc + 2 * z_.nd + z_.nc, 0.0);
-      if (core_.table().second_order(s, o_, dt_[i], &c.X[i * n_], &c.X[i * n_] + z_.nq, &c.U[i * m_], b.y.data(),
-                                     b.lam.data(), given(), 1, zc, H.data()))
-        return good = false;
-      for (size_t r = 0; r < ns; ++r) {
-        std::memcpy(&xx_[(i * n_ + r) * n_], &H[r * nw], ns * sizeof(double));
-        std::memcpy(&xu_[(i * n_ + r) * m_], &H[r * nw + ns], m_ * sizeof(double));
-      }
-      for (size_t r = 0; r < m_; ++r) std::memcpy(&uu_[(i * m_ + r) * m_], &H[(ns + r) * nw + ns], m_ * sizeof(double));
-      return true;
-    });
-    return good && finite(xx_.data(), N_ * n_ * n_) && finite(xu_.data(), N_ * n_ * m_) &&
+    if (!problem_.second_order(*curve_, z, xx_.data(), xu_.data(), uu_.data())) return false;
+    if (inside_.any()) {
+      std::fill(&xx_[N_ * n_ * n_], &xx_[(N_ + 1) * n_ * n_], 0.0);
+      inside_.curvature(*curve_, xx_.data(), xu_.data(), uu_.data());
+    }
+    return finite(xx_.data(), (N_ + 1) * n_ * n_) && finite(xu_.data(), N_ * n_ * m_) &&
            finite(uu_.data(), N_ * m_ * m_);
   }
 
+  // Newton's or Gauss-Newton's quadratic model with delta D added, without its slopes
   RiccatiProblem lq(bool newton, double delta) {
     const size_t n = n_, m = m_;
     RiccatiProblem p;
@@ -735,34 +417,36 @@ class Shooting {
     p.A = A_.data();
     p.A_stride = std::ptrdiff_t(n * n);
     p.B = B_.data();
-    p.B_stride = std::ptrdiff_t(n * m);
+    p.B_stride = p.S_stride = std::ptrdiff_t(n * m);
     p.Q_stride = p.A_stride;
     p.R_stride = std::ptrdiff_t(m * m);
-    if (newton) p.S = xu_.data(), p.S_stride = p.B_stride;
     p.look = Pulse::look;
-    p.looker = pulse_;
-    const double *Q = Qb_.data(), *R = Rb_.data();
-    if (newton || delta > 0 || bounded_) {
-      for (size_t k = 0; k <= N_; ++k) {
-        double* to = &Qm_[k * n * n];
-        const double *from = Q + k * n * n, *more = &xx_[k * n * n];
-        if (newton && k < N_)
-          for (size_t i = 0; i < n * n; ++i) to[i] = from[i] + more[i];
-        else std::memcpy(to, from, n * n * sizeof(double));
-        for (size_t i = 0; i < n; ++i) to[i * n + i] += delta * Dx_[i] + sx_[k * n + i];
-      }
-      for (size_t k = 0; k < N_; ++k) {
-        double* to = &Rm_[k * m * m];
-        const double *from = R + k * m * m, *more = &uu_[k * m * m];
-        for (size_t i = 0; i < m * m; ++i) to[i] = from[i] + (newton ? more[i] : 0.0);
-        for (size_t i = 0; i < m; ++i) to[i * m + i] += delta * Du_[i] + su_[k * m + i];
-      }
-      Q = Qm_.data();
-      R = Rm_.data();
+    p.looker = problem_.pulse;
+    p.Q = Q_;
+    p.R = R_;
+    if (mixed_) p.S = S_;
+    if (newton && mixed_) {
+      Sm_.resize(xu_.size());
+      for (size_t i = 0; i < N_ * n * m; ++i) Sm_[i] = S_[i] + xu_[i];
+      p.S = Sm_.data();
+    } else if (newton) {
+      p.S = xu_.data();
     }
-    p.Q = Q;
-    p.Qf = Q + N_ * n * n;
-    p.R = R;
+    if (newton || delta > 0) {
+      auto sum = [&](const double* from, const double* more, const double* D, size_t count, size_t size, double* to) {
+        for (size_t k = 0; k < count; ++k, from += size * size, more += size * size, to += size * size) {
+          if (newton)
+            for (size_t i = 0; i < size * size; ++i) to[i] = from[i] + more[i];
+          else std::memcpy(to, from, size * size * sizeof(double));
+          for (size_t i = 0; i < size; ++i) to[i * size + i] += delta * D[i];
+        }
+      };
+      sum(Q_, xx_.data(), Dx_.data(), N_ + 1, n, Qm_.data());
+      sum(R_, uu_.data(), Du_.data(), N_, m, Rm_.data());
+      p.Q = Qm_.data();
+      p.R = Rm_.data();
+    }
+    p.Qf = p.Q + N_ * n * n;
     return p;
   }
 
@@ -782,59 +466,65 @@ class Shooting {
     s.k = k_.data();
     s.P = P_.data();
     s.p = p_.data();
-    const bool solved = core_.table().riccati(p, s, work_.data());
-    look();
-    if (!solved) return {};
-    std::fill(start_.begin(), start_.end(), 0.0);
-    if (!free_.empty() && !free_start()) return {};
-    core_.table().riccati_rollout(p, s, start_.data(), d->dX.data(), d->dU.data());
+    const bool solved = table_.riccati(p, s, work_.data());
+    problem_.look();
+    if (!solved || !free_start()) return {};
+    table_.riccati_rollout(p, s, start_.data(), d->dX.data(), d->dU.data());
     d->kind = kind;
     d->delta = delta;
     double bend = 0;
     double* t = row_.data();
+    auto square = [&](const double* W, const double* D, const double* v, size_t size) {
+      gemv(int(size), int(size), 1.0, W, int(size), v, 0.0, t);
+      bend += dot(v, t, size);
+      if (delta > 0)
+        for (size_t i = 0; i < size; ++i) bend -= delta * D[i] * v[i] * v[i];
+    };
     for (size_t k = 0; k <= N_; ++k) {
-      const double *dx = &d->dX[k * n], *Q = p.Q + k * n * n;
+      const double *dx = &d->dX[k * n], *du = &d->dU[k * m];
       std::memcpy(&d->z[k * n], &p_[k * n], n * sizeof(double));
       gemv(int(n), int(n), 1.0, &P_[k * n * n], int(n), dx, 1.0, &d->z[k * n]);
-      gemv(int(n), int(n), 1.0, Q, int(n), dx, 0.0, t);
-      bend += dot(dx, t, n);
-      if (delta > 0)
-        for (size_t i = 0; i < n; ++i) bend -= delta * Dx_[i] * dx[i] * dx[i];
+      square(p.Q + k * n * n, Dx_.data(), dx, n);
       if (k == N_) break;
-      const double* du = &d->dU[k * m];
-      gemv(int(m), int(m), 1.0, p.R + k * m * m, int(m), du, 0.0, t);
-      bend += dot(du, t, m);
-      if (delta > 0)
-        for (size_t i = 0; i < m; ++i) bend -= delta * Du_[i] * du[i] * du[i];
-      if (newton) {
-        gemv(int(n), int(m), 1.0, &xu_[k * n * m], int(m), du, 0.0, t);
+      square(p.R + k * m * m, Du_.data(), du, m);
+      if (p.S) {
+        gemv(int(n), int(m), 1.0, p.S + k * n * m, int(m), du, 0.0, t);
         bend += 2 * dot(dx, t, n);
       }
     }
     d->curvature = bend;
-    d->slope = dot(lx_.data(), d->dX.data(), (N_ + 1) * n) + dot(lu_.data(), d->dU.data(), N_ * m) + set_moves(*d);
+    d->slope = dot(lx_.data(), d->dX.data(), (N_ + 1) * n) + dot(lu_.data(), d->dU.data(), N_ * m);
+    if (inside_.any()) d->slope += inside_.moves(d->dX.data(), d->dU.data(), d->moves.data());
     if (!std::isfinite(d->slope) || !finite(d->z.data(), (N_ + 1) * n)) return {};
     return d;
   }
 
-  // start_: minimum over the free components of the first state
+  // start_: minimum of the cost to go over the directions E in which the first state may move
   bool free_start() {
-    const size_t f = free_.size();
+    std::fill(start_.begin(), start_.end(), 0.0);
+    const size_t f = problem_.free_start(*curve_, E_);
+    if (f == 0) return true;
     std::vector<double>&L = chol_, &g = rhs_;
-    L.resize(f * f);
-    g.resize(f);
-    for (size_t i = 0; i < f; ++i) {
-      g[i] = -p_[free_[i]];
-      for (size_t j = 0; j < f; ++j) L[i * f + j] = P_[free_[i] * n_ + free_[j]] + (i == j ? 1e-12 : 0.0);
-    }
+    L.assign(f * f, 0.0);
+    g.assign(f, 0.0);
+    for (size_t i = 0; i < n_; ++i)
+      for (size_t a = 0; a < f; ++a) {
+        const double left = E_[i * f + a];
+        if (left == 0) continue;
+        g[a] -= left * p_[i];
+        for (size_t j = 0; j < n_; ++j)
+          for (size_t b = 0; b < f; ++b) L[a * f + b] += left * P_[i * n_ + j] * E_[j * f + b];
+      }
+    for (size_t a = 0; a < f; ++a) L[a * f + a] += 1e-12;
     double least = 2;
     if (cholesky(int(f), L.data(), std::ptrdiff_t(f), &least) >= 0) return false;
     solve_lower<false>(int(f), 1, L.data(), std::ptrdiff_t(f), g.data(), 1);
     solve_lower<true>(int(f), 1, L.data(), std::ptrdiff_t(f), g.data(), 1);
-    for (size_t i = 0; i < f; ++i) start_[free_[i]] = g[i];
+    for (size_t i = 0; i < n_; ++i) start_[i] = dot(&E_[i * f], g.data(), f);
     return true;
   }
 
+  // The LQ problem with the least regularization from delta on that gives it a minimum
   ProposalRef regularized(bool newton, Kind kind, double delta) {
     ProposalRef found = solve(newton, kind, delta);
     while (!found) {
@@ -847,53 +537,51 @@ class Shooting {
 
   // ---- convergence
 
-  // Scaled residuals: of stationarity, of gaps and bounds, and the scale
+  // Scaled residuals: of stationarity, of gaps and rows, and the scale
   void kkt(double* dual, double* primal, double* scale) {
     const size_t n = n_, m = m_;
     double worst = 0, mean = 0;
     double* g = row_.data();
-    // slopes with the multipliers of the bounds
-    std::vector<double>&gx = gx_, &gu = gu_;
-    gx = lx_;
-    gu = lu_;
-    each_entry([&](const BoxRows& b, size_t k, size_t j, size_t e) {
-      const double y = zh[e] - zl[e];
-      if (b.inputs) {
-        if (k < N_) gu[k * m + b.columns[j]] += y;
-      } else {
-        gx[k * n + b.columns[j]] += y;
-      }
-    });
+    gx_ = lx_;
+    gu_ = lu_;
+    if (inside_.any()) inside_.gradient(gx_.data(), gu_.data());
     for (size_t k = 0; k <= N_; ++k) {
-      std::memcpy(g, &gx[k * n], n * sizeof(double));
+      std::memcpy(g, &gx_[k * n], n * sizeof(double));
       if (k > 0)
         for (size_t i = 0; i < n; ++i) g[i] -= costates[k * n + i], mean += std::fabs(costates[k * n + i]);
       if (k < N_) gemv_t(int(n), int(n), 1.0, &A_[k * n * n], int(n), &costates[(k + 1) * n], 1.0, g);
       if (k > 0) {
         worst = std::max(worst, largest(g, n));
-      } else {
-        for (int i : free_) worst = std::max(worst, std::fabs(g[i]));
+      } else {  // only along the directions that are free
+        const size_t f = problem_.free_start(*curve_, E_);
+        for (size_t a = 0; a < f; ++a) {
+          double along = 0;
+          for (size_t i = 0; i < n; ++i) along += E_[i * f + a] * g[i];
+          worst = std::max(worst, std::fabs(along));
+        }
       }
       if (k == N_) break;
-      std::memcpy(g, &gu[k * m], m * sizeof(double));
+      std::memcpy(g, &gu_[k * m], m * sizeof(double));
       gemv_t(int(n), int(m), 1.0, &B_[k * n * m], int(m), &costates[(k + 1) * n], 1.0, g);
       worst = std::max(worst, largest(g, m));
     }
     *scale = std::max(100.0, mean / double(N_ * n)) / 100.0;
     *dual = worst / *scale;
-    *primal = std::max(gap(), largest(r_.data(), entries_));
+    *primal = std::max(gap(), inside_.residual());
   }
 
+  // While the barrier problem is solved well enough for its mu: a smaller mu
   void lower_barrier(double dual, double primal, double scale, double least) {
     bool changed = false;
-    while (mu_ > least && std::max({dual, primal, complementarity(mu_) / scale}) <= 10 * mu_) {
-      mu_ = std::max(least, std::min(0.2 * mu_, std::pow(mu_, 1.5)));
+    double& mu = inside_.mu;
+    while (mu > least && std::max({dual, primal, inside_.complementarity(mu) / scale}) <= 10 * mu) {
+      mu = std::max(least, std::min(0.2 * mu, std::pow(mu, 1.5)));
       changed = true;
     }
     if (!changed) return;
     penalty_ = 0.0;
     filter_.clear();
-    curve_->barrier = barrier();
+    curve_->barrier = inside_.barrier();
     with_barrier();
   }
 
@@ -946,7 +634,7 @@ class Shooting {
       double total = c.value + c.barrier;
       if (c.open)
         for (size_t i = 0; i < N_ * n_; ++i) total += std::fabs(c.c[i] * d->z[n_ + i]);
-      for (size_t e = 0; e < entries_; ++e) total += std::fabs(c.r[e] * (zh[e] - zl[e]));
+      for (size_t e = 0; e < inside_.entries(); ++e) total += std::fabs(c.r[e] * inside_.multiplier(e));
       return total;
     };
     double best = weighed(*curve_);
@@ -1106,7 +794,7 @@ class Shooting {
       if (step.length >= 1.0) delta_ = 0.0;  // what held Newton back lies behind
     }
     newton_ = d->kind == Kind::newton && d->delta == 0.0;
-    if (bounded_) advance_rows(*d, *next);
+    if (inside_.any()) inside_.advance(a, d->moves.data(), *next);
     for (size_t i = 0; i < (N_ + 1) * n_; ++i) costates[i] += a * (d->z[i] - costates[i]);
     curve_ = next;
     // gaps that do not close
@@ -1119,27 +807,15 @@ class Shooting {
   void give_up() {
     short_ = open_ = 0;
     CurveRef c = new_curve();
-    std::copy(start_X_.begin(), start_X_.end(), c->X.begin());
     std::copy(start_U_.begin(), start_U_.end(), c->U.begin());
-    if (bounded_) {  // inputs inside
-      each_entry([&](const BoxRows& b, size_t k, size_t j, size_t) {
-        if (!b.inputs || k >= N_) return;
-        const double low = b.low[j], high = b.high[j];
-        const double size = std::max(1.0, std::fabs(std::isfinite(low) ? low : high));
-        const double width = std::isfinite(high - low) ? high - low : 2 * size;
-        const double pad = 1e-2 * std::min(width, std::max(1.0, width));
-        double& u = c->U[k * m_ + b.columns[j]];
-        u = std::min(std::max(u, low + pad), std::max(high - pad, low + pad));
-      });
-    }
-    std::vector<double> U(c->U.begin(), c->U.begin() + N_ * m_);
-    if (!simulate(start_X_.data(), U.data(), *c)) return;
+    inside_.clip(*c);
+    if (!simulate(start_X_.data(), c->U.data(), *c)) return;
     gave_up = true;
-    if (bounded_) begin_inside(*c, std::max(1e-2, 0.1 * std::fabs(cost(*c)) / double(N_)));
+    if (inside_.any()) inside_.begin(*c, first_barrier(problem_.cost(c->X.data(), c->U.data())));
     if (!measure(*c, nullptr, 1.0)) return;
     curve_ = c;
     delta_ = penalty_ = 0.0;
-    adopt_rows(*c);
+    inside_.adopt(*c);
   }
 
   // ---- the end
@@ -1184,7 +860,7 @@ class Shooting {
     curve_ = best;
     delta_ = 0.0;
     known = false;
-    adopt_rows(*best);
+    inside_.adopt(*best);
     last_digits_ = 0;
     contraction_ = false;
     return report(step, "", "");
@@ -1203,8 +879,8 @@ class Shooting {
     s.k = k_.data();
     s.P = P_.data();
     s.p = p_.data();
-    core_.table().riccati(p, s, work_.data());
-    look();
+    table_.riccati(p, s, work_.data());
+    problem_.look();
     const int at = s.failed_step;
     if (at < 0) return {};
     // G = R + B'PB there
@@ -1218,7 +894,7 @@ class Shooting {
     if (!lowest(m, G, push)) return {};
     for (size_t j = 0; j < m; ++j) k_[at * m + j] = -push[j];
     std::fill(start_.begin(), start_.end(), 0.0);
-    core_.table().riccati_rollout(p, s, start_.data(), d->dX.data(), d->dU.data());
+    table_.riccati_rollout(p, s, start_.data(), d->dX.data(), d->dU.data());
     const double size = largest(d->dX.data(), (N_ + 1) * n);
     if (!finite(d->dX.data(), (N_ + 1) * n) || !finite(d->dU.data(), N_ * m) || !(size > 0)) return {};
     for (size_t i = 0; i < (N_ + 1) * n; ++i) d->dX[i] /= size;
@@ -1275,34 +951,25 @@ class Shooting {
     return true;
   }
 
-  Core& core_;
-  const Options o_;
-  const ModelData& M_;
-  const Sizes z_;
+  const std::unique_ptr<Problem> own_;
+  Problem& problem_;
+  const KernelTable& table_;
   const size_t N_, n_, m_;
-  const int threads_;
-  const std::vector<double> dt_;
-  const std::vector<QuadraticTerm> terms_;
-  const std::vector<BoxRows> boxes_;
-  const std::vector<int> free_;
-  StepBuffers b_;
-  Scratch* scratch_ = nullptr;
-  Pulse* pulse_ = nullptr;
+  Interior inside_;
   Pool<Curve> curves_;
   Pool<Proposal> proposals_;
-  CurveRef curve_, motion_;
+  CurveRef curve_, motion_;  // motion_: the newest curve without gaps
   std::vector<double> start_X_, start_U_;
-  // derivatives: A, B; gradient of the cost, with the barrier, with multipliers; diagonals of the barrier; second order
-  std::vector<double> A_, B_, lx_, lu_, bx_, bu_, gx_, gu_, sx_, su_, xx_, xu_, uu_, Dx_, Du_;
-  std::vector<double> Qb_, Rb_, Qm_, Rm_, k_, P_, p_, zs_, start_, work_, chol_, rhs_;
-  mutable std::vector<double> row_;
-  // rows: which sides have limits, slacks, residuals, steps of the multipliers; what inputs are clipped to
-  size_t entries_ = 0;
-  bool bounded_ = false, input_row_ = false;
-  std::vector<char> lower_, upper_, on_;
-  std::vector<double> lo_, hi_, s_, r_, dl_, dh_, low_, high_;
-  double mu_ = 0, penalty_ = 0, delta_ = 0, contraction_size_ = 0, contraction_length_ = 0, widest_ = INFINITY;
-  bool contraction_ = false, closed_loop_costate_ = false, newton_ = false, filtering_ = false;
+  // A, B; gradient of the cost, with the barrier, with multipliers; second order of the steps and rows
+  std::vector<double> A_, B_, lx_, lu_, bx_, bu_, gx_, gu_, xx_, xu_, uu_;
+  // weights of the cost, with the rows' part, of an LQ problem; Q_, S_, R_: of Gauss-Newton; D: what weights are like
+  std::vector<double> Qc_, Sc_, Rc_, Qb_, Sb_, Rb_, Qm_, Sm_, Rm_, Dx_, Du_;
+  const double *Q_ = nullptr, *S_ = nullptr, *R_ = nullptr;
+  bool mixed_cost_ = false, mixed_ = false;  // whether S is not zero
+  std::vector<double> k_, P_, p_, zs_, start_, E_, work_, chol_, rhs_, row_;
+  double penalty_ = 0, delta_ = 0, contraction_size_ = 0, contraction_length_ = 0, widest_ = INFINITY;
+  bool contraction_ = false, closed_loop_costate_ = false, filtering_ = false;
+  bool newton_ = false;  // the last step was Newton's, without regularization
   int resets_ = 0, short_ = 0, open_ = 0, last_digits_ = 0;
   std::vector<std::pair<double, double>> filter_;
 };

@@ -56,7 +56,7 @@ def test_from_ten_starts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pend", "cart-pole_b", "crane", "furuta_b"])
-def test_the_core_searches_as_python_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_the_core_and_of_python_lead_to_the_same_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same iterations, until rounding tells them apart; the same motion, multipliers and costates at the end."""
     p = suite.problem(name)
     for _, guess in p.starts(0):

@@ -1,14 +1,7 @@
 """Inequalities and equalities along a motion: box bounds on inputs and states, and general expressions of both.
 
-A constraint becomes rows at every node k = 0 ... N: low <= h(x_k, u_k) <= high. `Interior` holds what a primal-dual interior point knows of
-them: slacks s strictly inside, multipliers z of both sides, residuals r = h - s. Per row and Newton step (Wright, Nocedal, Numerical
-optimization, section 19.3, with slacks and multipliers eliminated) the LQ problem gets
-
-    Hessian  + H' Sigma H,   gradient  + H' (beta + Sigma r),
-    Sigma = z_l/(s - l) + z_h/(h - s),   beta = -mu/(s - l) + mu/(h - s),
-
-so that the Riccati kernel sees nothing but other weights. Inputs are clipped to stay strictly inside, their slack is the input itself. An
-equality is the row Sigma = 1/delta, beta = y: a proximal multiplier step y + (r + H dz)/delta.
+A constraint becomes rows at every node k = 0 ... N: low <= h(x_k, u_k) <= high. What the interior point of the default optimizer makes of
+them is in `cpp/interior.hpp`.
 """
 
 from __future__ import annotations
@@ -25,8 +18,6 @@ from ..system import System
 from .costs import Hessian, UserFunction
 
 Bounds = Mapping[str, tuple[float | None, float | None]]
-ROOM = 0.1  # share of its room that a slack keeps in a step; what a row exceeds it by is a residual
-SOFT = 1e-7  # delta of equalities
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,195 +252,30 @@ def _coordinate(name: str) -> UserFunction:
     return lambda s: s[name]
 
 
-class Interior:
-    """Slacks s, multipliers z of both sides (and y of equalities) and residuals r of all rows at a curve, for a barrier mu."""
+def violation(rows: Sequence[Rows], X: Array, U: Array) -> tuple[float, str]:
+    """By how much the worst row breaks its limits, and its name."""
+    worst, where = 0.0, ""
+    for r in rows:
+        h = r.value(X, U)
+        out = np.where(r.on, np.maximum(r.low - h, h - r.high), 0.0)
+        most = float(out.max(initial=0.0))
+        if most > worst:
+            worst, where = most, r.names[int(np.argmax(out.max(0)))]
+    return worst, where
 
-    def __init__(self, rows: Sequence[Rows]) -> None:
-        self.rows = list(rows)
-        self.equal = [(r.low == r.high)[None, :] & r.on for r in rows]
-        self.lower = [np.isfinite(r.low)[None, :] & r.on & ~e for r, e in zip(rows, self.equal, strict=True)]
-        self.upper = [np.isfinite(r.high)[None, :] & r.on & ~e for r, e in zip(rows, self.equal, strict=True)]
-        self.sided = any(m.any() for m in (*self.lower, *self.upper))
-        self.mu = 0.0
-        self.s: list[Array] = []
-        self.z: list[tuple[Array, Array]] = []
-        self.y: list[Array] = []
-        self.r: list[Array] = []
 
-    # ---- points
+def split(rows: Sequence[Rows], entries: Array) -> list[Array]:
+    """(N+1, m) of every group of rows, from all entries one after the other."""
+    ends = np.cumsum([r.on.size for r in rows])
+    return [part.reshape(r.on.shape) for r, part in zip(rows, np.split(entries, ends[:-1]), strict=True)]
 
-    def begin(self, X: Array, U: Array, mu: float) -> Array:
-        """Slacks one percent inside, multipliers mu / room; returns U with its bounded inputs inside."""
-        U, self.mu = U.copy(), mu if self.sided else 0.0
-        self.s, self.z, self.y = [], [], []
-        for i, r in enumerate(self.rows):
-            size = np.maximum(1.0, np.abs(np.where(np.isfinite(r.low), r.low, r.high)))
-            width = np.where(np.isfinite(r.high - r.low), r.high - r.low, 2 * size)
-            pad = 1e-2 * np.minimum(width, np.maximum(1.0, width))
-            s = np.clip(r.value(X, U), r.low + pad, np.maximum(r.high - pad, r.low + pad))
-            s = np.where(self.equal[i], r.low, s)
-            if isinstance(r, Box) and r.inputs:
-                U[:, r.columns] = s[:-1]
-            below, above = self._room(i, s)
-            self.s.append(s)
-            self.z.append((np.where(self.lower[i], mu / below, 0.0), np.where(self.upper[i], mu / above, 0.0)))
-            self.y.append(np.zeros(r.on.shape))
-        self.r = self._residuals(X, U, self.s)
-        return U
 
-    def _room(self, i: int, s: Array) -> tuple[Array, Array]:
-        """Room below and above, 1 where there is no limit."""
-        r = self.rows[i]
-        return np.where(self.lower[i], s - r.low, 1.0), np.where(self.upper[i], r.high - s, 1.0)
-
-    def _logs(self, i: int, s: Array) -> float:
-        """Sum of the logarithms of all room; a trial without any is refused for its infinite barrier."""
-        below, above = self._room(i, s)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.log(below).sum() + np.log(above).sum())
-
-    def _residuals(self, X: Array, U: Array, s: Sequence[Array]) -> list[Array]:
-        return [np.where(r.on, r.value(X, U) - t, 0.0) for r, t in zip(self.rows, s, strict=True)]
-
-    def limits(self, U: Array) -> tuple[Array | None, Array | None]:
-        """What inputs are clipped to in a trial, (N, nu) each, so that they keep a hundredth of their room; None: nothing."""
-        found = [(i, r) for i, r in enumerate(self.rows) if isinstance(r, Box) and r.inputs]
-        if not found:
-            return None, None
-        low, high = np.full_like(U, -np.inf), np.full_like(U, np.inf)
-        for i, r in found:
-            below, above = self._room(i, self.s[i])
-            at = U[:, r.columns]
-            low[:, r.columns] = np.where(self.lower[i][:-1], at - 0.99 * below[:-1], -np.inf)
-            high[:, r.columns] = np.where(self.upper[i][:-1], at + 0.99 * above[:-1], np.inf)
-        return low, high
-
-    def moves(self, dX: Array, dU: Array) -> list[Array]:
-        """What a step of the LQ problem makes of the slacks: r + H dz."""
-        return [r.along(dX, dU) + off for r, off in zip(self.rows, self.r, strict=True)]
-
-    def trial(
-        self, X: Array, U: Array, moves: Sequence[Array] | None, step: float
-    ) -> tuple[float, float, list[Array], list[Array]]:
-        """(barrier, sum of |r|, slacks, residuals) at a trial: a slack is the value of its row where that leaves enough room, else it goes its way
-        in the LQ problem, as far as a part of its room remains."""
-        slacks, value = [], 0.0
-        for i, r in enumerate(self.rows):
-            below, above = self._room(i, self.s[i])
-            h, keep = r.value(X, U), 0.005 if r.inputs else ROOM  # inputs are clipped: they keep their room
-            low = np.where(self.lower[i], r.low + keep * below, -np.inf)
-            high = np.where(self.upper[i], r.high - keep * above, np.inf)
-            s = np.clip(h, low, high)
-            if moves is not None and not r.inputs:
-                s = np.where(s == h, h, np.clip(self.s[i] + step * moves[i], low, high))
-            s = np.where(self.equal[i], r.low, s)
-            slacks.append(s)
-            value -= self.mu * self._logs(i, s)
-        residuals = self._residuals(X, U, slacks)
-        return value, sum(float(np.abs(r).sum()) for r in residuals), slacks, residuals
-
-    def barrier(self) -> tuple[float, float]:
-        """(barrier, sum of |r|) at the current slacks."""
-        value = -self.mu * sum(self._logs(i, s) for i, s in enumerate(self.s))
-        return value, sum(float(np.abs(r).sum()) for r in self.r)
-
-    # ---- the LQ problem
-
-    def multipliers(self, i: int) -> Array:
-        """y (N+1, m) of the rows i: positive where the upper limit pushes, negative at the lower."""
-        lower, upper = self.z[i]
-        return np.where(self.equal[i], self.y[i], upper - lower)
-
-    def gradient(self, bx: Array, bu: Array) -> None:
-        """Add H'y."""
-        for i, r in enumerate(self.rows):
-            r.add_gradient(self.multipliers(i), bx, bu)
-
-    def model(self, bx: Array, bu: Array, Q: Array, S: Array | None, R: Array) -> Array | None:
-        """Add what the rows bring to gradient and Hessian; returns S."""
-        for i, r in enumerate(self.rows):
-            sigma, beta = self._weights(i)
-            r.add_gradient(np.where(r.on, beta + sigma * self.r[i], 0.0), bx, bu)
-            S = r.add_hessian(np.where(r.on, sigma, 0.0), Q, S, R)
-        return S
-
-    def _weights(self, i: int) -> tuple[Array, Array]:
-        below, above = self._room(i, self.s[i])
-        zl, zh = self.z[i]
-        sigma = np.where(self.equal[i], 1.0 / SOFT, zl / below + zh / above)
-        beta = np.where(self.lower[i], -self.mu / below, 0.0) + np.where(self.upper[i], self.mu / above, 0.0)
-        return sigma, np.where(self.equal[i], self.y[i], beta)
-
-    def slope(self, moves: Sequence[Array]) -> float:
-        """How the barrier changes along a step."""
-        total = 0.0
-        for i, r in enumerate(self.rows):
-            beta = np.where(self.equal[i], 0.0, self._weights(i)[1])
-            total += float(np.vdot(np.where(r.on, beta, 0.0), moves[i]))
-        return total
-
-    def proposal(self, moves: Sequence[Array]) -> list[tuple[Array, Array, Array]]:
-        """Steps of the multipliers (lower, upper, equal) of every group of rows, as long as they stay positive."""
-        out, longest, keep = [], 1.0, max(0.99, 1.0 - self.mu)
-        for i, ds in enumerate(moves):
-            below, above = self._room(i, self.s[i])
-            zl, zh = self.z[i]
-            dl = np.where(self.lower[i], self.mu / below - zl - zl / below * ds, 0.0)
-            dh = np.where(self.upper[i], self.mu / above - zh + zh / above * ds, 0.0)
-            for z, d in ((zl, dl), (zh, dh)):
-                falls = d < 0
-                if falls.any():
-                    longest = min(longest, float((keep * z[falls] / -d[falls]).min()))
-            out.append((dl, dh, np.where(self.equal[i], ds / SOFT, 0.0)))
-        return [(longest * dl, longest * dh, dy) for dl, dh, dy in out]
-
-    def advance(
-        self, step: float, proposal: Sequence[tuple[Array, Array, Array]], slacks: list[Array], residuals: list[Array]
-    ) -> None:
-        """Take a step: multipliers stay within a wide band around mu / room."""
-        self.s, self.r = slacks, residuals
-        for i, (dl, dh, dy) in enumerate(proposal):
-            below, above = self._room(i, slacks[i])
-            zl, zh = self.z[i][0] + dl, self.z[i][1] + dh
-            self.z[i] = (
-                np.where(self.lower[i], np.clip(zl, self.mu / (1e10 * below), 1e10 * self.mu / below), 0.0),
-                np.where(self.upper[i], np.clip(zh, self.mu / (1e10 * above), 1e10 * self.mu / above), 0.0),
-            )
-            self.y[i] = self.y[i] + step * dy
-
-    # ---- convergence
-
-    def complementarity(self, mu: float = 0.0) -> float:
-        """Largest |room * z - mu|."""
-        worst = 0.0
-        for i, s in enumerate(self.s):
-            below, above = self._room(i, s)
-            for room, z, on in ((below, self.z[i][0], self.lower[i]), (above, self.z[i][1], self.upper[i])):
-                worst = max(worst, float(np.abs(np.where(on, room * z - mu, 0.0)).max(initial=0.0)))
-        return worst
-
-    def residual(self) -> float:
-        """Largest |r|."""
-        return max((float(np.abs(r).max(initial=0.0)) for r in self.r), default=0.0)
-
-    def violation(self, X: Array, U: Array) -> tuple[float, str]:
-        """By how much the worst row breaks its limits, and its name."""
-        worst, where = 0.0, ""
-        for r in self.rows:
-            h = r.value(X, U)
-            out = np.where(r.on, np.maximum(r.low - h, h - r.high), 0.0)
-            most = float(out.max(initial=0.0))
-            if most > worst:
-                worst, where = most, r.names[int(np.argmax(out.max(0)))]
-        return worst, where
-
-    def by_name(self) -> dict[str, Array]:
-        """Multipliers of every bound and constraint over time: (N,) of inputs, else (N+1,), or (N+1, m) of m rows."""
-        out: dict[str, Array] = {}
-        for i, r in enumerate(self.rows):
-            y = self.multipliers(i)
-            if isinstance(r, Box):
-                out.update({name: (y[:-1, j] if r.inputs else y[:, j]) for j, name in enumerate(r.names)})
-            else:
-                out[r.names[0]] = y[:, 0] if y.shape[1] == 1 else y
-        return out
+def by_name(rows: Sequence[Rows], multipliers: Array) -> dict[str, Array]:
+    """Multipliers of every bound and constraint over time: (N,) of inputs, else (N+1,), or (N+1, m) of m rows."""
+    out: dict[str, Array] = {}
+    for r, y in zip(rows, split(rows, multipliers), strict=True):
+        if isinstance(r, Box):
+            out.update({name: (y[:-1, j] if r.inputs else y[:, j]) for j, name in enumerate(r.names)})
+        else:
+            out[r.names[0]] = y[:, 0] if y.shape[1] == 1 else y
+    return out

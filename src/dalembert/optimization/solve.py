@@ -19,7 +19,6 @@ from ..errors import DalembertError
 from ..integrate import OneStep, Trajectory
 from ..progress import progress as progress_bar
 from ..system import System, as_system
-from .compiled import CompiledShooting, searcher
 from .constraints import Bounds, MotionLimit, rows_of
 from .continuous import ContinuousSystem
 from .costs import BoundCost, Cost, finite_at, sum_costs
@@ -61,7 +60,7 @@ def optimize(
     cost: a `TrackingCost`, `TerminalCost`, `ExpressionCost` or a sum of them.
     start: a Trajectory, a plan of `dmoc`, a pair (X (N+1, nx), U (N, nu)), a result, or the path of a checkpoint to continue. It need not be a
         motion: a straight line of states to the goal is often the best start.
-    method: "auto" (Newton and Gauss-Newton on curves whose gaps are closed on the way, see `shooting.py`), "projection" (the projection
+    method: "auto" (Newton and Gauss-Newton on curves whose gaps are closed on the way, see `cpp/shooting.hpp`), "projection" (the projection
         operator of the papers, which keeps to motions), its variants "newton" (falls back to "quasi", then to "steepest", when
         indefinite), "quasi" (Gauss-Newton), "steepest", a list of these for the iterations (the last one repeats) or a function of
         the iteration's index; "ipopt" (the same problem for IPOPT, to compare with; needs CasADi).
@@ -133,7 +132,7 @@ def optimize(
 
             def one(X: Array, U: Array, **tell: Any) -> Optimization:
                 own = rows_of(over, bounds, limits) if tell.pop("own", False) else rows
-                return _search(searcher(over, bound, own, free), X, U, float(tolerance), limit, **tell)
+                return _search(Shooting(over, bound, own, free), X, U, float(tolerance), limit, **tell)
 
             result = one(X, U, checkpoint=checkpoint, **tell_all)
             return _restarted(over, result, X, U, one, restarts) if restarts else result
@@ -157,7 +156,7 @@ def optimize(
 
 
 def _search(
-    problem: Shooting | CompiledShooting,
+    problem: Shooting,
     X: Array,
     U: Array,
     tolerance: float,
