@@ -99,8 +99,7 @@ def build(python: str, arch: str, out: Path, levels: str | None = None) -> Path:
         "CMAKE_RANLIB": zig / "ranlib",
         "CMAKE_CXX_FLAGS": "-Wno-unused-command-line-argument",
     }
-    if levels:
-        defines["DALEMBERT_LEVELS"] = levels
+    defines["DALEMBERT_LEVELS"] = levels or "v2;v3;v4"
     native = os.uname().machine == arch
     stub = WORK / f"_core-{label}.pyi"
     if not native:
