@@ -1,5 +1,5 @@
 // How good the steps of a motion are: energy that appears from nowhere, and an estimate of the local error
-// (docs/kernels.md 20).
+// (docs/kernels.md 22).
 //
 // Contract. Between the middles of two steps one after the other (or of two parts of a composed step) the energy
 //   E = v_d . L_v - L = T + V without prescribed joints
