@@ -32,6 +32,13 @@ template <class T> struct History {
     if (count < kMost) ++count;
   }
 
+  // whether the guess of the configuration dt later is extrapolated from all rows, at equal distances
+  DAL_INLINE bool even(double dt) const {
+    bool equal = count == kMost;
+    for (int i = 0; i + 1 < kMost; ++i) equal = equal && step[i] == dt;
+    return equal;
+  }
+
   // outputs: y (nd), guess of the configuration dt later
   void guess(T* y, int nd, double dt) const {
     const T *a = q[0], *b = q[1], *c = q[2], *d = q[3];

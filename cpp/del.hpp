@@ -413,6 +413,36 @@ template <class T> bool refuse_guess(Work<T>& w, const StepOptions& o, T dt) {
   return true;
 }
 
+// The direction that direction_step() has found from an extrapolated guess, for quality.hpp: with N dy = dt (C0^T dlam
+// - r) and C1 dy = -h (where C0 does for C1), -dy . N dy / dt^2 = (r . dy + h . dlam) / dt.
+//
+// reads step.r, dy, con.h, dlam; writes step.first_dy, gap
+template <class T> void note_direction(Work<T>& w, const T& dt) {
+  T sum = T(0.0);
+  const T inverse = T(1.0) / dt;
+  for (int i = 0; i < w.M->nd; ++i) {
+    w.step.first_dy[i] = w.step.dy[i];
+    sum += w.step.r[i] * w.step.dy[i];
+  }
+  for (int c = 0; c < w.M->nc; ++c) sum += w.con.h[c] * w.con.dlam[c];
+  w.step.gap = sum * inverse;
+  w.step.watched = false;
+  w.step.noted = true;
+}
+
+// The same for a guess that no step begins with.
+//
+// reads step.x, y, p, u, con; writes everything but lin and along
+inline void note_guess(Work<double>& w, const StepOptions& o, double dt) {
+  if (w.M->loops.used) start_loops(w);
+  w.step.floor = 0;
+  evaluate(w, o, dt);
+  if (!w.M->flat && refuse_guess(w, o, dt)) evaluate(w, o, dt);
+  if (!newton_matrix(w, o, dt)) return;
+  direction_step(w, dt, true);
+  note_direction(w, dt);
+}
+
 // Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next,
 // w.con.C1 belong to the solution in the converged lanes. A single rollout reuses the factors when the observed rate
 // says that one more cheap iteration will do; lanes reuse them once, in the second iteration: a rule that does not look
@@ -454,6 +484,7 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
       if (!reuse) newton_matrix(w, o, dt);
       direction_step(w, dt, !reuse);
     }
+    if (w.step.watched) note_direction(w, dt);
     MaskOf<T> go = mask_not(done);
     T moved = T(0.0);
     for (int i = 0; i < M.nd; ++i) {

@@ -31,14 +31,25 @@ template <class T> MaskOf<T> mass_factor(Work<T>& w) {
 // r (nd): momentum without that of the prescribed motion -> velocity along the constraints, without the mass matrix
 // (docs/kernels.md 10); after composites(). False where this does not serve, and r is as it was.
 //
-// reads kin.q, v, mid, twists, comp; writes r, gen, newton, loops, con.h, size, dlam; scratch: step.dy
+// reads kin.q, v, mid, twists, comp; writes r, gen, newton, balls, loops, con.h, size, dlam; scratch: step.dy
 inline bool velocity_by_joint(Work<double>& w, double* r) {
   const ModelData& M = *w.M;
-  const bool chain = M.chain_solver && M.flat && M.nc == 0;
+  const bool chain = M.chain_solver && M.nc == 0;
   if (!chain && !M.loops.used) return false;
   generators_by_joint(w, Slots<double>{0, 1, 0, 1});
   for (int i = 0; i < M.nd; ++i) w.newton.diagonal[i] = 0;
   if (chain) {
+    for (size_t b = 0; b < M.balls.size(); ++b) {  // a ball's own block: three hinges that carry the same
+      if (M.balls[b].v >= M.nd) continue;
+      const int j = M.dyn_joint[M.balls[b].v];
+      Eight<double> P, Q;
+      for (int i = 0; i < 3; ++i)
+        for (int k = 0; k < 3; ++k) {
+          P.read(w.gen.P1j + 8 * (j + i));
+          Q.read(w.gen.Q2j + 8 * (j + k));
+          w.balls[b].N(i, k) = P.dot(Q);
+        }
+    }
     if (!chain_factor(w)) return false;
     chain_solve(w, r, 1);
     return true;

@@ -461,13 +461,23 @@ static void feedback(Engine* e, const Rollout& r, int k) {
 }
 
 // One part, of length h, from w.step.x with the prescribed values in w.step.y, to the end; then w begins the next one.
-// guess: where the step leads (nq), nullptr to extrapolate; judged: quality() is asked for. Returns the status.
+// guess: where the step leads (nq), nullptr to extrapolate; judged: the length of the whole step where the quality is
+// asked for. Returns the status.
 static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int part, double h, const double* guess,
-                        bool judged, int* total, double* error) {
+                        const double* judged, int* total, double* error) {
   Work<double>& w = e->d;
   const int nqd = w.M->nqd;
   set_reference(w, w.step.x);
   int iterations = 0, status = StepNotConverged;
+  const bool told = guess || o.stop > 0;  // Newton's iteration does not begin with the extrapolated guess
+  w.step.noted = false;
+  w.step.watched = judged && !told && e->history.even(h);
+  if (judged && told) {
+    e->history.guess(w.step.y, nqd, h);
+    normalize_balls(*w.M, w.step.y, 0, w.M->nd);
+    note_guess(w, o.without_stop(), h);
+    w.step.noted = w.step.noted && e->history.even(h);
+  }
   if (o.stop > 0) {  // from where it is; the predictor is for steps that do not end so
     copy(w.step.y, w.step.x, nqd);
     if (stopped_step(w, o, h, &iterations, error)) status = StepOk;
@@ -479,9 +489,10 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
     status = step(w, o.without_stop(), h, &iterations, error);
   }
   *total += iterations;
+  w.step.watched = false;
   if (status != StepOk) return status;
   if (judged) {
-    e->quality.take_middle(w, h);
+    e->quality.take_middle(w, o, parts, part, h, *judged);
     e->quality.add_part(w, o, parts, part, h);
   }
   e->history.push(w.step.y, nqd, h);
@@ -542,13 +553,14 @@ static int adaptive_step(Engine* e, const StepOptions& o, const Parts& parts, co
     status = StepOk;
     StepOptions searching = o;
     searching.rescue = j == kMostHalvings;
+    const double whole = r.dt[k] / n;
     for (int i = 0; i < n && status == StepOk && good; ++i) {
       for (int part = 0; part < parts.count && status == StepOk; ++part) {
         prescribed_at(M, r, k, (i + parts.end[part + 1]) / n, q0, w.step.y);
-        status = rollout_part(e, searching, parts, part, r.dt[k] / n * parts.length[part], nullptr, true, total, error);
+        status = rollout_part(e, searching, parts, part, whole * parts.length[part], nullptr, &whole, total, error);
       }
       if (status != StepOk) break;
-      const Verdict<double> v = e->quality.end_step(M, o, parts);
+      const Verdict<double> v = e->quality.end_step(w, parts);
       // between steps of different lengths the balance moves without an error
       const double jump = i ? v.jump : 0;
       found.add(jump, v.error, v.balance, v.variable);
@@ -625,10 +637,10 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
         const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
         prescribed(M, r, parts, k, part, Rho, q0, w.step.y);
         const double* guess = r.given && parts.count == 1 ? r.Q + size_t(k + 1) * nq : nullptr;
-        status = rollout_part(e, o, parts, part, h, guess, judged, &total, &error);
+        status = rollout_part(e, o, parts, part, h, guess, judged ? r.dt + k : nullptr, &total, &error);
       }
       if (judged && status == StepOk) {
-        const Verdict<double> v = e->quality.end_step(M, o, parts);
+        const Verdict<double> v = e->quality.end_step(w, parts);
         checks.add(v.jump, v.error, v.balance, v.variable);
       }
     }

@@ -59,8 +59,10 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
       set_reference(w, w.step.x);
       int iterations = 0;
       Lanes error;
+      w.step.noted = false;
+      w.step.watched = judged && !(o.stop > 0) && history.even(h);
       IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
-      if (judged) e->lane_quality.take_middle(w, h);
+      if (judged) e->lane_quality.take_middle(w, o, parts, part, h, r[0].dt[k]);
       for (int l = 0; l < count; ++l) {
         if (dead[l]) continue;
         bool far = false;  // a doubtful root: the scalar step decides
@@ -81,8 +83,11 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
             status[l].error = err;
           } else if (judged) {
             e->quality.follow_lane(M, l, e->lane_quality);
-            e->quality.take_middle(e->d, h);
-            e->lane_quality.take_lane(M, l, e->quality.now);
+            e->d.step.noted = w.step.noted;
+            e->d.step.gap = w.step.gap.v[l];
+            for (int i = 0; i < nd; ++i) e->d.step.first_dy[i] = w.step.first_dy[i].v[l];
+            e->quality.take_middle(e->d, o, parts, part, h, r[0].dt[k]);
+            e->lane_quality.take_lane(M, l, e->quality);
           }
         }
         e->spent[l] += its;
@@ -97,7 +102,7 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
       history.push(w.step.y, nqd, h);
       advance(w);
     }
-    const Verdict<Lanes> found = judged ? e->lane_quality.end_step(M, o, parts) : Verdict<Lanes>{};
+    const Verdict<Lanes> found = judged ? e->lane_quality.end_step(w, parts) : Verdict<Lanes>{};
     for (int l = 0; l < count; ++l) {
       const Rollout& a = r[l];
       if (!alive[l] || dead[l]) continue;  // what a failed rollout has stored ends with its last whole step

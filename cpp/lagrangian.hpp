@@ -87,6 +87,17 @@ template <class T> void gradient(Work<T>& w) {
   }
 }
 
+// potential of uniform gravity, of all bodies at the reference point
+//
+// reads kin.reference
+template <class T> DAL_INLINE T gravity_of_reference(const Work<T>& w) {
+  const ModelData& M = *w.M;
+  const V3<T> g = {T(M.Rg[2] * M.gz), T(M.Rg[5] * M.gz), T(M.Rg[8] * M.gz)};  // gravity in world axes
+  T mass = T(0.0);
+  for (int n : M.root_nodes) mass += T(M.nodes[n].mass);
+  return -(mass * dot(g, w.kin.reference));
+}
+
 // kinetic energy and the potential of uniform gravity; after gradient()
 //
 // reads first.Lv, kin.v, comp.c, kin.reference; writes its results
@@ -95,10 +106,8 @@ template <class T> void energies(const Work<T>& w, T& kinetic, T& gravity) {
   T t = T(0.0);
   for (int j = 0; j < M.nm; ++j) t += w.first.Lv[M.joints[j].v] * w.kin.v[M.joints[j].v];
   kinetic = T(0.5) * t;
-  T g = T(0.0);
-  V3<T> gw = {T(M.Rg[2]) * T(M.gz), T(M.Rg[5]) * T(M.gz), T(M.Rg[8]) * T(M.gz)};  // gravity in world axes
-  for (int n = 0; n < M.nn; ++n)
-    if (M.nodes[n].parent < 0) g -= w.comp.c[n].z * T(M.gz) + T(M.nodes[n].mass) * dot(gw, w.kin.reference);
+  T g = gravity_of_reference(w);
+  for (int n : M.root_nodes) g -= w.comp.c[n].z * T(M.gz);
   gravity = g;
 }
 

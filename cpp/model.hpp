@@ -145,7 +145,8 @@ struct ModelData {
   int nj = 0, nm = 0, nn = 0;  // joints, massive joints (first), composite nodes
   std::vector<Joint> joints;
   std::vector<Node> nodes;
-  std::vector<Site> sites;  // the first nf are the frames of the model, in order
+  std::vector<int> root_nodes;  // those that no other carries
+  std::vector<Site> sites;      // the first nf are the frames of the model, in order
   int nf = 0;
   double Rg[9];                // world axes in internal axes, by columns (gravity along internal z)
   double gz = 0;               // gravity on the whole system, along internal z

@@ -115,6 +115,8 @@ inline void plan_ancestry(ModelData& M) {
 }
 
 inline void plan_rows(ModelData& M) {
+  for (int n = 0; n < M.nn; ++n)
+    if (M.nodes[n].parent < 0) M.root_nodes.push_back(n);
   M.side_node.assign(M.nm + 8, 0);
   M.side_parent.assign(M.nm + 8, 0);
   for (int j = 0; j < M.nm; ++j) {

@@ -1,4 +1,5 @@
-// How good the steps of a motion are: energy that appears from nowhere, and an estimate of the local error.
+// How good the steps of a motion are: energy that appears from nowhere, and an estimate of the local error
+// (docs/kernels.md 22).
 //
 // Contract. Between the middles of two steps one after the other (or of two parts of a composed step) the energy
 //   E = v_d . L_v - L = T + V without prescribed joints
@@ -10,18 +11,24 @@
 // lengths, is that of the step: the cubes of the lengths sum to zero, so the second order drops out where the method's
 // does.
 //   jump  = |change of the balance from step to step| / D
-//   error = (|d2v . d2L_v| / 2 D)^(1/2) / 12, to the power order/2
+//   error = (strain / 2 D)^(1/2) / 12, to the power order/2
 //   D     = max T + |dV| + |W| + 1e-3 (largest T so far) + rounding of the energies,
-// d2: second differences from step to step; of the momenta L_v without what inputs do, which may jump. For an
-// oscillator of frequency w the error is (w dt)^2 / 12, where that of the step is (w dt)^3 / 12. Stiff modes with many
-// turns in a step hardly show in the velocities of middles, but their forces shake the momenta at the ends, by
-// g = dt (change of L_q + F) / 4 from their mean: 16 (d2v . g)^2 / |d2v . d2L_v|, the same for slow motions and at most
-// 16 g . M^-1 g, takes the place of d2v . d2L_v where it is larger. Not known (0) are both
-// in the first step of a motion, the error in the second and where prescribed velocities jump, the jump between steps
-// of different lengths: the energy of middles depends on them.
+// strain: the largest of four kinetic energies of what changes from step to step,
+//   d2v . N d2v,  (d2v . g)^2 / d2v . N d2v,  (z . g)^2 / z . N z,  d3v . N d3v / 4.
+// d2v, d3v: second and third differences of the velocities; g: dt times the change of L_q + F; z: g over the diagonal
+// of N. All four are the same, up to small factors, for an oscillator of frequency w with short steps, where the error
+// is (w dt)^2 / 12 and that of the step (w dt)^3 / 12; but velocities may stand still where forces change (those of the
+// joints against each other), and the other way round. N is the Newton matrix of the step: for short steps it is the
+// mass matrix, and where a step holds many turns of a stiff mode, which hardly shows in the velocities, d3v . N d3v is
+// the energy of the mode. The second and third are the most of g . N^-1 g that the two directions show, without a
+// solve. The first three meet N without what elements add off its diagonal; the last with all of it, for nothing: d3v
+// is Newton's first direction from a guess that is extrapolated from four configurations, N d3v its residual. (So it is
+// known after four steps of equal length, of order 2.) What inputs do may jump, and is taken out of g, N d2v and N d3v.
+// Not known (0) are both in the first step of a motion, the error in the second and where prescribed velocities jump,
+// the jump between steps of different lengths: the energy of middles depends on them.
 //
-// Uses only what residual() has left at the solution: w.kin.v, w.first, w.comp.c, and w.con.C0, w.con.lam. Costs a few
-// multiply-adds per velocity component.
+// Uses what residual() has left at the solution (w.kin.v, w.first, w.comp.c, w.con.C0, w.con.lam), and what Newton's
+// iteration has left of its matrix: costs a few dozen multiply-adds per velocity component.
 #pragma once
 #include "del.hpp"
 #include "parts.hpp"
@@ -33,15 +40,81 @@ constexpr double kRestShare = 1e-3;    // of the largest kinetic energy so far: 
 constexpr double kKink = 0.2;          // second difference of prescribed velocities over their sum: they jump
 constexpr double kSameLength = 0.1;    // relative difference of two steps that are compared
 constexpr double kRoundShare = 1e-11;  // of the energies: their rounding
+constexpr double kLittle = 1e-6;       // of the energies: where less moves, their rounding is looked at in every step
 constexpr double kJumpLimit = 0.01, kErrorLimit = 0.05;  // where a step is no longer good
+constexpr double kMostError = 1e6;                       // said where a step has no finite estimate
+
+// what step_norms() finds, by the mass matrix as positive numbers
+template <class T> struct StepNorms {
+  T bend, push, power;  // d2v . N d2v, z . N z, z . g
+};
+
+// -y . N y for two changes y of the velocities: d2v = bend (nd), and z, which is g (nd) over the diagonal of N. N: the
+// Newton matrix that newton() has formed last, without what elements add off its diagonal and without its part that is
+// not symmetric, y_j (2 Q2_j . sum of P1_i y_i of the joints i above + D_j y_j) (docs/kernels.md 6.1, 10.1). shares:
+// what each component adds to the first, or nullptr.
+//
+// reads gen, newton.diagonal, balls; writes shares; scratch: xi (16 (nm + 1))
+template <class T> StepNorms<T> step_norms(const Work<T>& w, const T* bend, const T* g, T* xi, T* shares) {
+  const ModelData& M = *w.M;
+  const bool rows = M.chain_solver || M.loops.used || Side<T>::n == 1;  // joint after joint
+  const bool diagonal = rows && by_joint(w);
+  const int stride = Side<T>::block;
+  const T *P1 = rows ? w.gen.P1j : w.gen.P1, *Q2 = rows ? w.gen.Q2j : w.gen.Q2;
+  StepNorms<T> out{T(0.0), T(0.0), T(0.0)};
+  for (int l = 0; l < 16; ++l) xi[l] = T(0.0);
+  for (int j = 0; j < M.nm; ++j) {
+    const Joint& J = M.joints[j];
+    const bool ball = J.kind == JointKind::BX;
+    const int last = ball ? j + 2 : j;
+    const T* above = xi + 16 * J.parent;
+    T* own = xi + 16 * (last + 1);
+    Eight<T> up, up_z, p, q;
+    up.read(above);
+    up_z.read(above + 8);
+    Eight<T> sum = up, sum_z = up_z;
+    for (int i = j; i <= last && J.v < M.nd; ++i) {
+      const int v = M.joints[i].v;
+      if (rows) {
+        p.read(P1 + 8 * i);
+        q.read(Q2 + 8 * i);
+      } else {
+        T a[8], b[8];
+        const int at = lane_of<T>(i, 8);
+        for (int l = 0; l < 8; ++l) a[l] = P1[at + l * stride], b[l] = Q2[at + l * stride];
+        p.read(a);
+        q.read(b);
+      }
+      const BallMap<T>* m = ball ? w.balls + (-1 - M.v_q[J.v]) : nullptr;
+      T D = ball ? m->N(i - j, i - j) : q.dot(p), y = bend[v];
+      if (diagonal && !ball) D += w.newton.diagonal[v];
+      const T z = select(lt(T(1e-300), fabs_(D)), -(g[v] / D), T(0.0)), off = q.dot(up);
+      T own_y = D * y;
+      for (int k = 0; ball && k < 3; ++k)
+        if (k != i - j) own_y += m->N(i - j, k) * bend[J.v + k];
+      const T share = (off + off + own_y) * y, off_z = q.dot(up_z);
+      out.bend -= share;
+      out.push -= (off_z + off_z + D * z) * z;
+      out.power += z * g[v];
+      if (shares) shares[v] = share;
+      sum.add(y, p);
+      sum_z.add(z, p);
+    }
+    sum.write(own);
+    sum_z.write(own + 8);
+    j = last;
+  }
+  return out;
+}
 
 // one middle of a step
 template <class T> struct Middle {
   T kinetic, potential, energy;
-  T size;       // what the rounding of the energy is relative to
-  T *v, *F;     // velocity (nv), forces (nd)
-  T *G, *kick;  // L_q + F (nd), and what in F is due to inputs that have jumped since the last middle (nd)
-  T *Lq, *Lv;   // Lq of the prescribed components (nk), Lv of all (nv)
+  T strain;             // in the last part of a step
+  T *v, *rate;          // velocity, and its mean over the parts of the step so far (nv)
+  T *F, *Lq, *Lv;       // forces (nd), L_q and L_v of the prescribed components (nk)
+  T *G, *mean_G;        // L_q + F without what inputs do, and its mean over the parts (nd)
+  T *kick, *mean_kick;  // forces due to inputs, of elements those due to their jumps so far; mean over the parts (nd)
 };
 
 // what is said of a step
@@ -52,47 +125,60 @@ template <class T> struct Verdict {
 };
 
 template <class T> struct Quality {
-  Middle<T> last, now;
-  T *v[3], *L[3], *I[3];  // of the newest steps, newest first: means of v (nv), L_v, and of the inputs' forces (nd)
-  T* G[2];                // the same of L_q + F (nd)
-  T *u, *kicks;           // inputs of the last middle (nu), sum of all kicks (nd)
+  Middle<T> middle[2], *last, *now;
+  T* rate[2];        // mean velocities of the steps before (nv), newest first
+  T* kick[3];        // and what inputs did in them (nd)
+  T* G;              // and L_q + F (nd), of the last one
+  T *bend, *shares;  // d2v, and its components' shares of its norm (nd)
+  T* g;              // dt times the change of L_q + F (nd)
+  T *xi, *u;         // scratch of step_norms(); inputs of the last middle (nu)
   double h_last = 0, dt[3] = {};
   T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale, worst, variable;
   int middles = 0, steps = 0;
+  int held = 0;  // steps with the same inputs and of the same length before this one
   bool elements_have_inputs = false, inputs = false, forced = false;
+  MaskOf<T> kinked;    // prescribed velocities jumped in the last step
+  bool little = true;  // moves: the rounding of the energies matters
 
   // arrays of this struct, for carve() in engine.cpp
   template <class Take> void layout(const ModelData& M, Take take) {
     const size_t nv = M.nv, nd = M.nd, nk = M.nk;
-    for (Middle<T>* m : {&last, &now}) {
-      take(m->v, nv);
-      take(m->F, nd);
-      take(m->G, nd);
-      take(m->kick, nd);
-      take(m->Lq, nk);
-      take(m->Lv, nv);
-    }
-    for (int i = 0; i < 3; ++i) {
-      take(v[i], nv);
-      take(L[i], nd);
-      take(I[i], nd);
-      if (i < 2) take(G[i], nd);
-    }
-    take(u, M.nu);
-    take(kicks, nd);
-    for (const Element& e : M.forces) {
-      for (int i : e.input) elements_have_inputs = elements_have_inputs || (e.kind == ElementKind::Wrench && i >= 0);
-      elements_have_inputs = elements_have_inputs || e.nin > 0;
+    last = middle, now = middle + 1;
+    for (const Element& x : M.forces) {
+      for (int i : x.input) elements_have_inputs = elements_have_inputs || (x.kind == ElementKind::Wrench && i >= 0);
+      elements_have_inputs = elements_have_inputs || x.nin > 0;
     }
     inputs = elements_have_inputs || !M.force_v.empty();
     forced = inputs || M.has_damping || !M.forces.empty();
+    const size_t kicked = inputs ? nd : 0;
+    for (Middle<T>& m : middle) {
+      take(m.v, nv);
+      take(m.rate, nv);
+      take(m.F, nd);
+      take(m.G, nd);
+      take(m.mean_G, nd);
+      take(m.Lq, nk);
+      take(m.Lv, nk);
+      take(m.kick, kicked);
+      take(m.mean_kick, kicked);
+    }
+    for (T*& x : rate) take(x, nv);
+    for (T*& x : kick) take(x, kicked);
+    take(G, nd);
+    take(g, nd);
+    take(bend, nd);
+    take(shares, nd);
+    take(xi, 16 * (M.nm + 1));
+    take(u, M.nu);
   }
 
   // before the first step of a motion
   void start() {
-    middles = steps = 0;
+    middles = steps = held = 0;
     balance = mean = mean_first = mean_last = most_kinetic = most_size = scale = variable = T(0.0);
     worst = T(-1.0);
+    little = true;
+    kinked = lt(T(0.0), T(0.0));
   }
 
   // the same state, in the arrays of this one
@@ -100,96 +186,190 @@ template <class T> struct Quality {
     auto all = [](T* to, const T* from, int n) {
       for (int i = 0; i < n; ++i) to[i] = from[i];
     };
-    auto middle = [&](Middle<T>& to, const Middle<T>& from) {
-      all(to.v, from.v, M.nv);
-      all(to.F, from.F, M.nd);
-      all(to.G, from.G, M.nd);
-      all(to.kick, from.kick, M.nd);
-      all(to.Lq, from.Lq, M.nk);
-      all(to.Lv, from.Lv, M.nv);
-      to.kinetic = from.kinetic, to.potential = from.potential, to.energy = from.energy, to.size = from.size;
-    };
-    middle(last, o.last);
-    middle(now, o.now);
+    Middle<T>& to = *last;
+    const Middle<T>& m = *o.last;
+    to.kinetic = m.kinetic, to.potential = m.potential, to.energy = m.energy;
+    all(to.v, m.v, M.nv);
+    all(to.F, m.F, M.nd);
+    all(to.Lq, m.Lq, M.nk);
+    all(to.Lv, m.Lv, M.nk);
+    if (inputs) all(to.kick, m.kick, M.nd);
+    all(G, o.G, M.nd);
     for (int i = 0; i < 3; ++i) {
-      all(v[i], o.v[i], M.nv);
-      all(L[i], o.L[i], M.nd);
-      all(I[i], o.I[i], M.nd);
-      if (i < 2) all(G[i], o.G[i], M.nd);
+      if (i < 2) all(rate[i], o.rate[i], M.nv);
+      if (inputs) all(kick[i], o.kick[i], M.nd);
       dt[i] = o.dt[i];
     }
     all(u, o.u, M.nu);
-    all(kicks, o.kicks, M.nd);
     h_last = o.h_last;
     balance = o.balance, mean = o.mean, mean_first = o.mean_first, mean_last = o.mean_last;
     most_kinetic = o.most_kinetic, most_size = o.most_size, scale = o.scale;
     worst = o.worst, variable = o.variable;
-    middles = o.middles, steps = o.steps;
+    middles = o.middles, steps = o.steps, held = o.held, little = o.little, kinked = o.kinked;
   }
 
-  // the middle of the step of length h that w has just solved, into `now`
+  // the middle of the part of length h, of a step of length `whole`, that w has just solved, into `now`
   //
-  // reads kin, first, comp.c, step.x, step.u
-  void take_middle(Work<T>& w, double h) {
+  // reads kin, first, comp.c, step, newton; writes what solve_along() and generalized_force() write
+  void take_middle(Work<T>& w, const StepOptions& o, const Parts& parts, int part, double h, double whole) {
     const ModelData& M = *w.M;
-    Middle<T>& m = now;
-    T gravity, below = T(0.0), elements = M.potentials.empty() ? T(0.0) : w.first.potential;
-    energies(w, m.kinetic, gravity);
-    for (int n = 0; n < M.nn; ++n) below = larger(below, fabs_(w.comp.c[n].z));
-    m.potential = gravity + elements;
-    m.size = m.kinetic + fabs_(gravity) + fabs_(elements) + T(__builtin_fabs(M.gz)) * below;
+    const int nd = M.nd;
+    Middle<T>& m = *now;
+    T twice = T(0.0), gravity = T(0.0);
+    for (int i = 0; i < M.nv; ++i) twice += w.first.Lv[i] * w.kin.v[i];
+    for (int n : M.root_nodes) gravity -= w.comp.c[n].z * T(M.gz);
+    if (M.gz != 0) gravity += gravity_of_reference(w);
+    m.kinetic = T(0.5) * twice;
+    m.potential = M.potentials.empty() ? gravity : gravity + w.first.potential;
     m.energy = m.kinetic + m.potential;
-    for (int i = 0; i < M.nv; ++i) {
-      m.v[i] = w.kin.v[i];
-      m.Lv[i] = w.first.Lv[i];
-    }
-    // one unit in the last place of q is a velocity, too: a hundred of them are below the share of rounding
-    T ulp = T(0.0);
+    if (little) take_size(w, h, gravity);
+    for (int i = 0; i < M.nv; ++i) m.v[i] = w.kin.v[i];
     if (forced)
-      for (int i = 0; i < M.nd; ++i) m.F[i] = w.first.F[i];
-    for (int i = 0; i < M.nd; ++i) m.G[i] = forced ? w.first.Lq[i] + m.F[i] : w.first.Lq[i];
-    if (elements_have_inputs) take_kick(w);
-    for (int i = 0; i < M.nd; ++i) ulp += fabs_(m.Lv[i]) * reach(M, w.step.x, i);
-    m.size += ulp * T(1e-3 / __builtin_fabs(h));
-    for (int i = M.nd; i < M.nv; ++i) {
-      m.Lq[i - M.nd] = w.first.Lq[i];
-      m.energy -= m.Lv[i] * m.v[i];
+      for (int i = 0; i < nd; ++i) m.F[i] = w.first.F[i];
+    for (int i = nd; i < M.nv; ++i) {
+      m.Lq[i - nd] = w.first.Lq[i];
+      m.Lv[i - nd] = w.first.Lv[i];
+      m.energy -= w.first.Lv[i] * m.v[i];
     }
+    if (inputs) take_kick(w, part, whole);
+    if (forced)
+      for (int i = 0; i < nd; ++i) m.G[i] = w.first.Lq[i] + (inputs ? m.F[i] - m.kick[i] : m.F[i]);
+    else
+      for (int i = 0; i < nd; ++i) m.G[i] = w.first.Lq[i];
+    if (parts.count > 1) {
+      add_mean(m.mean_G, last->mean_G, m.G, nd, parts, part);
+      add_mean(m.rate, last->rate, m.v, M.nv, parts, part);
+      if (inputs) add_mean(m.mean_kick, last->mean_kick, m.kick, nd, parts, part);
+    }
+    if (part + 1 == parts.count) take_strain(w, o, parts, whole);
+  }
+
+  static void add_mean(T* mean, const T* before, const T* x, int n, const Parts& parts, int part) {
+    const T weight = T(parts.length[part]);
+    for (int i = 0; i < n; ++i) mean[i] = part == 0 ? weight * x[i] : before[i] + weight * x[i];
+  }
+  static const T* mean_of(const T* x, const T* mean, const Parts& parts) { return parts.count > 1 ? mean : x; }
+
+  // what the rounding of the energy is relative to
+  void take_size(const Work<T>& w, double h, const T& gravity) {
+    const ModelData& M = *w.M;
+    T below = T(0.0), ulp = T(0.0);
+    for (int n = 0; n < M.nn; ++n) below = larger(below, fabs_(w.comp.c[n].z));
+    // one unit in the last place of q is a velocity, too: a hundred of them are below the share of rounding; where
+    // nothing else moves, a few of them alone are (floor: the momentum of one)
+    T far = T(0.0);
+    for (int i = 0; i < M.nd; ++i) {
+      const T r = reach(M, w.step.x, i);
+      ulp += fabs_(w.first.Lv[i]) * r;
+      far = larger(far, r);
+    }
+    ulp += w.step.floor * far * T(1e-13 / (1e-3 * kRoundShare));
+    const T elements = M.potentials.empty() ? T(0.0) : fabs_(w.first.potential);
+    most_size = larger(most_size, now->kinetic + fabs_(gravity) + elements + T(__builtin_fabs(M.gz)) * below +
+                                      ulp * T(1e-3 / __builtin_fabs(h)));
   }
 
   // What inputs do to the forces of elements is told only where they jump, by their values before.
-  void take_kick(Work<T>& w) {
+  void take_kick(Work<T>& w, int part, double whole) {
     const ModelData& M = *w.M;
+    if (part == 0) {
+      MaskOf<T> moved = lt(T(0.0), T(0.0));
+      for (int i = 0; i < M.nu; ++i) moved = moved | lt(T(0.0), fabs_(u[i] - w.step.u[i]));
+      held = middles == 0 || whole != dt[0] || any(moved) ? 0 : held + 1;
+    }
+    const bool after = elements_have_inputs && middles > 0;
+    for (int i = 0; i < M.nd; ++i) now->kick[i] = after ? last->kick[i] : T(0.0);
+    if (!elements_have_inputs) {
+      for (size_t i = 0; i < M.force_v.size(); ++i)
+        now->kick[M.force_v[i]] += T(M.force_gear[i]) * w.step.u[M.force_u[i]];
+      return;
+    }
     MaskOf<T> jumped = lt(T(0.0), T(0.0));
-    for (int i = 0; middles > 0 && i < M.nu; ++i)
+    for (int i = 0; after && i < M.nu; ++i)
       jumped = jumped | lt(T(kKink) * (fabs_(u[i]) + fabs_(w.step.u[i])), fabs_(u[i] - w.step.u[i]));
-    for (int i = 0; i < M.nd; ++i) now.kick[i] = T(0.0);
     if (!any(jumped)) return;
     T* held = w.step.u;
     w.step.u = u;
     generalized_force(w, w.kin.q, w.kin.v);
     w.step.u = held;
     for (int i = 0; i < M.nd; ++i) {
-      now.kick[i] = select(jumped, now.F[i] - w.first.F[i], T(0.0));
-      w.first.F[i] = now.F[i];
+      now->kick[i] += select(jumped, now->F[i] - w.first.F[i], T(0.0));
+      w.first.F[i] = now->F[i];
     }
   }
 
-  // before take_middle() of lane l alone: the inputs of its last middle
+  // what changes from the last step to this one, by its kinetic energy; d3v where Newton's iteration has seen it
+  void take_strain(const Work<T>& w, const StepOptions& o, const Parts& parts, double whole) {
+    const ModelData& M = *w.M;
+    const int nd = M.nd;
+    now->strain = T(0.0);
+    if (steps == 0) return;
+    const double share = steps == 1 ? 0 : (whole + dt[0]) / (dt[0] + dt[1]);
+    const T ratio = T(share), *v = mean_of(now->v, now->rate, parts);
+    for (int i = 0; i < nd; ++i) bend[i] = (v[i] - rate[0][i]) - ratio * (rate[0][i] - rate[1][i]);
+    const T length = T(whole * (2 * whole / (whole + dt[0]))), *G_now = mean_of(now->G, now->mean_G, parts);
+    for (int i = 0; i < nd; ++i) g[i] = (G_now[i] - G[i]) * length;
+    if (steps == 1) return;
+    const StepNorms<T> norms = step_norms(w, bend, g, xi, (T*)nullptr);
+    const T size = fabs_(norms.bend);
+    T second = norms.bend, across = T(0.0), third = w.step.noted ? w.step.gap : T(0.0);
+    if (inputs && held < 3) {
+      const T* k = mean_of(now->kick, now->mean_kick, parts);
+      const double h0 = whole, h1 = dt[0], h2 = dt[1], m = o.minus, p = o.plus;
+      const T a0 = T(m * h0), a1 = T(p * h1 - share * m * h1), a2 = T(-share * p * h2);
+      for (int i = 0; i < nd; ++i) second -= bend[i] * (a0 * k[i] + a1 * kick[0][i] + a2 * kick[1][i]);
+      const T b0 = T(m), b1 = T(p - 2 * m), b2 = T(m - 2 * p), b3 = T(p);
+      for (int i = 0; i < nd && w.step.noted; ++i)
+        third -= w.step.first_dy[i] * (b0 * k[i] + b1 * kick[0][i] + b2 * kick[1][i] + b3 * kick[2][i]);
+    }
+    for (int i = 0; i < nd; ++i) across += bend[i] * g[i];
+    auto shown = [](const T& power, const T& norm) { return power * power / (fabs_(norm) + T(1e-300)); };
+    now->strain = larger(larger(fabs_(second), T(0.25) * fabs_(third)),
+                         larger(shown(across, size), shown(norms.power, norms.push)));
+  }
+
+  // before take_middle() of lane l alone: what it finds from the middles before
   template <class All> void follow_lane(const ModelData& M, int l, const All& all) {
-    middles = all.middles;
-    for (int i = 0; i < M.nu; ++i) u[i] = get(all.u[i], l);
+    middles = all.middles, steps = all.steps, held = all.held - 1, little = all.little;
+    auto one = [&](T* to, const auto* from, int n) {
+      for (int i = 0; i < n; ++i) to[i] = get(from[i], l);
+    };
+    most_size = get(all.most_size, l);
+    one(u, all.u, M.nu);
+    one(last->rate, all.last->rate, M.nv);
+    for (int i = 0; i < 2; ++i) one(rate[i], all.rate[i], M.nv);
+    one(G, all.G, M.nd);
+    one(last->mean_G, all.last->mean_G, M.nd);
+    for (int i = 0; i < 3; ++i) dt[i] = all.dt[i];
+    if (!inputs) return;
+    one(last->kick, all.last->kick, M.nd);
+    one(last->mean_kick, all.last->mean_kick, M.nd);
+    for (int i = 0; i < 3; ++i) one(kick[i], all.kick[i], M.nd);
   }
 
   // lane l of `now` from another one
-  void take_lane(const ModelData& M, int l, const Middle<double>& m) {
-    put(now.kinetic, l, m.kinetic);
-    put(now.potential, l, m.potential);
-    put(now.energy, l, m.energy);
-    put(now.size, l, m.size);
-    for (int i = 0; i < M.nv; ++i) put(now.v[i], l, m.v[i]), put(now.Lv[i], l, m.Lv[i]);
-    for (int i = 0; i < M.nd; ++i) put(now.F[i], l, m.F[i]), put(now.G[i], l, m.G[i]), put(now.kick[i], l, m.kick[i]);
-    for (int k = 0; k < M.nk; ++k) put(now.Lq[k], l, m.Lq[k]);
+  void take_lane(const ModelData& M, int l, const Quality<double>& one) {
+    const Middle<double>& m = *one.now;
+    auto all = [&](T* to, const double* from, int n) {
+      for (int i = 0; i < n; ++i) put(to[i], l, from[i]);
+    };
+    put(most_size, l, one.most_size);
+    put(now->kinetic, l, m.kinetic);
+    put(now->potential, l, m.potential);
+    put(now->energy, l, m.energy);
+    put(now->strain, l, m.strain);
+    all(now->v, m.v, M.nv);
+    all(now->F, m.F, M.nd);
+    all(now->Lq, m.Lq, M.nk);
+    all(now->Lv, m.Lv, M.nk);
+    all(now->rate, m.rate, M.nv);
+    all(bend, one.bend, M.nd);
+    all(g, one.g, M.nd);
+    all(now->G, m.G, M.nd);
+    all(now->mean_G, m.mean_G, M.nd);
+    if (!inputs) return;
+    all(now->kick, m.kick, M.nd);
+    all(now->mean_kick, m.mean_kick, M.nd);
   }
 
   // The middle in `now` belongs to part `part` of the step, of length h; w holds the constraints at its start.
@@ -197,120 +377,86 @@ template <class T> struct Quality {
   // reads con.C0, b, lam, step.u
   void add_part(const Work<T>& w, const StepOptions& o, const Parts& parts, int part, double h) {
     const ModelData& M = *w.M;
-    const Middle<T>&a = last, &b = now;
+    const Middle<T>&a = *last, &b = *now;
     const int nd = M.nd, nk = M.nk;
     if (part == 0) {
       mean = scale = T(0.0);
-      for (T** x : {v, L, I}) {
-        T* oldest = x[2];
-        x[2] = x[1], x[1] = x[0], x[0] = oldest;
-      }
-      T* oldest = G[1];
-      G[1] = G[0], G[0] = oldest;
       dt[2] = dt[1], dt[1] = dt[0], dt[0] = 0;
     }
     most_kinetic = larger(most_kinetic, b.kinetic);
-    most_size = larger(most_size, b.size);
     if (middles > 0) {
-      const T half = T(0.5), before = T(h_last * o.plus), after = T(h * o.minus);
-      T work = T(0.0), driven = T(0.0);
-      if (forced)
+      T work = T(0.0);
+      if (forced) {
+        const T before = T(0.5 * h_last * o.plus), after = T(0.5 * h * o.minus);
         for (int i = 0; i < nd; ++i) work += (a.v[i] + b.v[i]) * (before * a.F[i] + after * b.F[i]);
-      for (int k = 0; k < nk; ++k) {
-        const T mean_v = a.v[nd + k] + b.v[nd + k], dv = b.v[nd + k] - a.v[nd + k];
-        driven -= mean_v * (T(h_last * o.alpha) * a.Lq[k] + T(h * (1 - o.alpha)) * b.Lq[k]) +
-                  (a.Lv[nd + k] + b.Lv[nd + k]) * dv;
-        if (w.loops.on) driven += T(w.loops.force[nd + k]) * mean_v;
-        for (int c = 0; c < M.nc && !w.loops.on; ++c) driven += w.con.lam[c] * w.con.C0[c * M.nv + nd + k] * mean_v;
       }
-      for (int c = M.nh; c < M.nc; ++c) driven += (w.con.lam[c] + w.con.lam[c]) * w.con.b[c];
-      work = half * work;
-      driven = half * driven;
-      balance += (b.energy - a.energy) - (work + driven);
-      scale = larger(scale,
-                     larger(a.kinetic, b.kinetic) + fabs_(b.potential - a.potential) + fabs_(work) + fabs_(driven));
+      T moved = fabs_(work);
+      if (nk > 0 || M.nh < M.nc) {
+        const T driven = work_of_motion(w, o, h);
+        work += driven;
+        moved += fabs_(driven);
+      }
+      balance += (b.energy - a.energy) - work;
+      scale = larger(scale, larger(a.kinetic, b.kinetic) + fabs_(b.potential - a.potential) + moved);
     }
     const T weight = T(parts.length[part]);
     mean += weight * balance;
-    auto add = [&](T* sum, const T* x, int n) {
-      if (part == 0)
-        for (int i = 0; i < n; ++i) sum[i] = weight * x[i];
-      else
-        for (int i = 0; i < n; ++i) sum[i] += weight * x[i];
-    };
-    add(v[0], b.v, M.nv);
-    add(L[0], b.Lv, nd);
-    if (inputs && part == 0)
-      for (int i = 0; i < nd; ++i) I[0][i] = T(0.0);
-    add(G[0], b.G, nd);
-    if (elements_have_inputs)
-      for (int i = 0; i < nd; ++i) {
-        kicks[i] = middles > 0 ? kicks[i] + b.kick[i] : T(0.0);
-        I[0][i] += weight * kicks[i];
-      }
-    else
-      for (size_t i = 0; i < M.force_v.size(); ++i)
-        I[0][M.force_v[i]] += weight * T(M.force_gear[i]) * w.step.u[M.force_u[i]];
-    if (elements_have_inputs)
+    if (inputs)
       for (int i = 0; i < M.nu; ++i) u[i] = w.step.u[i];
     dt[0] += h;
     h_last = h;
     ++middles;
-    Middle<T> t = last;
+    Middle<T>* t = last;
     last = now;
     now = t;
   }
 
+  // work of the prescribed motion, and of constraints that move by themselves, between the two middles
+  T work_of_motion(const Work<T>& w, const StepOptions& o, double h) const {
+    const ModelData& M = *w.M;
+    const Middle<T>&a = *last, &b = *now;
+    const int nd = M.nd;
+    T driven = T(0.0);
+    for (int k = 0; k < M.nk; ++k) {
+      const T mean_v = a.v[nd + k] + b.v[nd + k], dv = b.v[nd + k] - a.v[nd + k];
+      driven -= mean_v * (T(h_last * o.alpha) * a.Lq[k] + T(h * (1 - o.alpha)) * b.Lq[k]) + (a.Lv[k] + b.Lv[k]) * dv;
+      if (w.loops.on) driven += T(w.loops.force[nd + k]) * mean_v;
+      for (int c = 0; c < M.nc && !w.loops.on; ++c) driven += w.con.lam[c] * w.con.C0[c * M.nv + nd + k] * mean_v;
+    }
+    for (int c = M.nh; c < M.nc; ++c) driven += (w.con.lam[c] + w.con.lam[c]) * w.con.b[c];
+    return T(0.5) * driven;
+  }
+
   // after the last part of a step
-  Verdict<T> end_step(const ModelData& M, const StepOptions& o, const Parts& parts) {
-    const double minus = o.minus, plus = o.plus;
+  //
+  // reads gen, newton.diagonal, balls
+  Verdict<T> end_step(const Work<T>& w, const Parts& parts) {
+    const ModelData& M = *w.M;
     if (steps == 0) mean_first = mean;
     Verdict<T> out{T(0.0), T(0.0), mean - mean_first, T(0.0)};
     if (steps++ > 0) {
-      const T D = scale + T(kRestShare) * most_kinetic + T(kRoundShare) * most_size + T(1e-300);
-      if (__builtin_fabs(dt[0] - dt[1]) <= kSameLength * dt[0]) out.jump = fabs_(mean - mean_last) / D;
-      const bool three = steps > 2;
-      const T ratio = T(three ? (dt[0] + dt[1]) / (dt[1] + dt[2]) : 0.0);
-      const T h0 = T(minus * dt[0]), h1 = T(plus * dt[1]) - ratio * T(minus * dt[1]), h2 = ratio * T(plus * dt[2]);
-      auto bend = [&](int i) {  // d2v of one component
-        const T d = v[0][i] - v[1][i];
-        return three ? d - ratio * (v[1][i] - v[2][i]) : d;
-      };
-      auto change = [&](int i) {  // d2v . d2L_v of one component
-        const T d = bend(i);
-        T l = L[0][i] - L[1][i];
-        if (three) l -= ratio * (L[1][i] - L[2][i]);
-        if (inputs) {
-          l -= h0 * I[0][i] + h1 * I[1][i];
-          if (three) l += h2 * I[2][i];
-        }
-        return d * l;
-      };
-      T sum = T(0.0), size = T(1e-300), shaken = T(0.0);
-      for (int i = 0; i < M.nd; ++i) {
-        const T x = change(i), g = G[0][i] - G[1][i];
-        sum += x;
-        size += fabs_(x);
-        shaken += bend(i) * (inputs ? g - (I[0][i] - I[1][i]) : g);
-      }
-      if (three) {
-        shaken = T(dt[0]) * shaken;
-        const T once = sqrt_(larger(fabs_(sum), shaken * shaken / size) / (D + D)) * T(1.0 / 12);
+      const T moving = scale + T(kRestShare) * most_kinetic;
+      const T inverse = T(1.0) / (moving + T(kRoundShare) * most_size + T(1e-300));
+      little = any(lt(moving, T(kLittle) * most_size));
+      if (__builtin_fabs(dt[0] - dt[1]) <= kSameLength * dt[0]) out.jump = fabs_(mean - mean_last) * inverse;
+      if (steps > 2) {
+        T once = sqrt_(last->strain * inverse) * T(1 / (12 * 1.4142135623730951));
+        once = select(le(once, T(kMostError)), once, T(kMostError));
         out.error = once;
         for (int n = parts.count; n > 1; n -= 4) out.error *= once;  // parts: 1, 5, 9
-        T kink = T(0.0), whole = T(0.0);
-        for (int i = M.nd; i < M.nv; ++i) {
-          kink += fabs_(v[0][i] - v[1][i] - ratio * (v[1][i] - v[2][i]));
-          whole += fabs_(v[0][i]) + fabs_(v[1][i]) + fabs_(v[2][i]);
+        if (M.nk > 0) {
+          const MaskOf<T> kink = kinks(M, parts);
+          out.error = select(kink | kinked, T(0.0), out.error);  // d3v reaches back a step more
+          kinked = kink;
         }
-        out.error = select(lt(T(kKink) * whole, kink), T(0.0), out.error);
       }
       const T bad = larger(out.jump * T(1 / kJumpLimit), out.error * T(1 / kErrorLimit));
       const auto worse = lt(worst, bad);
       if (any(worse)) {  // seldom: only then it matters which variable it is
         T most = T(-1.0), which = T(0.0);
+        step_norms(w, bend, g, xi, shares);
         for (int i = 0; i < M.nd; ++i) {
-          const T y = fabs_(change(i));
+          const T y = fabs_(shares[i]);
           const auto more = lt(most, y);
           most = select(more, y, most);
           which = select(more, T(double(i)), which);
@@ -319,9 +465,29 @@ template <class T> struct Quality {
         variable = select(worse, which, variable);
       }
     }
+    auto keep = [](const T* newest, T** ring, int rows, int n) {
+      T* oldest = ring[rows - 1];
+      for (int i = rows - 1; i > 0; --i) ring[i] = ring[i - 1];
+      ring[0] = oldest;
+      for (int i = 0; i < n; ++i) oldest[i] = newest[i];
+    };
+    keep(mean_of(last->v, last->rate, parts), rate, 2, M.nv);
+    keep(mean_of(last->G, last->mean_G, parts), &G, 1, M.nd);
+    if (inputs) keep(mean_of(last->kick, last->mean_kick, parts), kick, 3, M.nd);
     out.variable = variable;
     mean_last = mean;
     return out;
+  }
+
+  // where prescribed velocities jump
+  MaskOf<T> kinks(const ModelData& M, const Parts& parts) const {
+    const T ratio = T((dt[0] + dt[1]) / (dt[1] + dt[2])), *v = mean_of(last->v, last->rate, parts);
+    T kink = T(0.0), whole = T(0.0);
+    for (int i = M.nd; i < M.nv; ++i) {
+      kink += fabs_(v[i] - rate[0][i] - ratio * (rate[0][i] - rate[1][i]));
+      whole += fabs_(v[i]) + fabs_(rate[0][i]) + fabs_(rate[1][i]);
+    }
+    return lt(T(kKink) * whole, kink);
   }
 };
 
@@ -330,7 +496,7 @@ template <class T> struct Quality {
 struct Checks {
   double jump = 0, error = 0, balance = 0, variable = 0, count = 0, worst = -1;
   void add(double new_jump, double new_error, double new_balance, double new_variable) {
-    const double a = new_jump / kJumpLimit, b = new_error / kErrorLimit, bad = a > b ? a : b;
+    const double a = new_jump * (1 / kJumpLimit), b = new_error * (1 / kErrorLimit), bad = a > b ? a : b;
     if (!(bad <= worst)) worst = bad, variable = new_variable;
     if (!(new_jump <= jump)) jump = new_jump;
     if (!(new_error <= error)) error = new_error;

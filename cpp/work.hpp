@@ -149,6 +149,10 @@ template <class T> struct StepState {
   T floor;            // rounding floor of the residual: what one unit in the last place of q_k+1 changes
   T relative;         // with StepOptions::stop: the error in units of the relative tolerance
   double* kkt;        // plain dense fallback
+  // Newton's first direction from an extrapolated guess, where it is watched: it tells how good the guess was
+  bool watched = false, noted = false;
+  T* first_dy;  // that direction (nd)
+  T gap;        // -dy . N dy / dt^2
 };
 
 // a step that is looked for by way of shorter ones
@@ -355,6 +359,7 @@ template <class T> struct Work {
     take(step.u, nu);
     take(step.r, nd);
     take(step.dy, nd);
+    take(step.first_dy, nd);
     take(step.moved, nv);
     take(step.kkt, (nd + nc) * (nd + nc + 2));
     if (!large) return at + 64;

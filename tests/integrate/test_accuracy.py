@@ -4,6 +4,7 @@ pytest -m slow -s tests/integrate/test_accuracy.py      # 2000 mechanisms, 200 s
 """
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,7 +111,7 @@ def true_errors(vi: da.MidpointVI, motion: da.Trajectory) -> np.ndarray:
     return np.where(batch.completed == SUBSTEPS, out, np.nan)
 
 
-def study(seeds: range, lengths: tuple[float, ...], steps: int) -> dict[str, int]:
+def study(seeds: Iterable[int], lengths: tuple[float, ...], steps: int) -> dict[str, int]:
     """Counts over all runs; what was said of a run counts for all of its steps."""
     count = dict.fromkeys(
         ("runs", "refused", "warned", "steps", "garbage", "unsaid garbage", "beyond estimate", "false"), 0
@@ -143,9 +144,17 @@ def test_no_garbage_is_unsaid() -> None:
     assert count["beyond estimate"] == 0
 
 
+def test_errors_are_near_their_estimates_where_forces_change_and_velocities_do_not() -> None:
+    """Chains of far apart scales: joints balance forces that change, and the velocities of middles do not show stiff modes."""
+    count = study((360, 600, 640, 920, 1160, 1460), (0.002,), 200)
+    assert count["steps"] == 1200
+    assert count["warned"] < count["runs"]
+    assert count["beyond estimate"] == 0
+
+
 @pytest.mark.slow
 def test_no_garbage_is_unsaid_in_2000_mechanisms() -> None:
     count = study(range(2000), (0.002, 0.01, 0.05), 200)
     print(count)
     assert count["unsaid garbage"] == 0
-    assert count["beyond estimate"] <= 1e-4 * count["steps"]
+    assert count["beyond estimate"] == 0

@@ -126,9 +126,11 @@ def test_rollouts_policies_and_steps_solved_again_find_the_same(name: str, order
     policy = vi.simulate(start, n, u=lambda t, s: (row["u"][round(t / 0.02)], row["kinematic"][round(t / 0.02)]))
     again = checks_of(replace(motion, checks=None))
     for other in (batch[0][1].checks, batch[1][2].checks, policy.checks, again):
-        np.testing.assert_allclose(other[:, :3], motion.checks[:, :3], rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(other[:, [0, 2]], motion.checks[:, [0, 2]], rtol=1e-5, atol=1e-9)
+        # measured by the last matrix that Newton's iteration has formed: how near to the solution it was depends on its way
+        np.testing.assert_allclose(other[:, 1], motion.checks[:, 1], rtol=1e-4, atol=1e-9)
     last = da.rollouts(vi, [start] * 2, n, keep=False, **arrays).checks
-    np.testing.assert_allclose(last[:, 0, :2], np.tile(motion.checks[:, :2].max(axis=0), (2, 1)), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(last[:, 0, :2], np.tile(motion.checks[:, :2].max(axis=0), (2, 1)), rtol=1e-4, atol=1e-9)
     thin = vi.simulate(start, n, every=10, **arrays).checks
     np.testing.assert_array_equal(thin[:, 0], motion.checks[:, 0].reshape(6, 10).max(axis=1))
     assert (thin[:, 4] == 10).all()

@@ -122,3 +122,39 @@ def test_a_ball_without_inertia_about_an_axis_is_named(offset):
             da.MidpointVI(m, 0.01)
     else:
         da.MidpointVI(m, 0.01)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_velocities_of_a_long_chain_of_balls_without_the_mass_matrix(held):
+    """Balls and hinges, a branch, a prescribed ball: momenta lead back to the velocities, as the mass matrix does."""
+    rng = np.random.default_rng(5)
+    frame = None
+    for i in reversed(range(12)):
+        below = [] if frame is None else [da.tz(-0.3, frame)]
+        if i == 6:
+            below.append(da.rx("h", da.ty(0.2, da.ball("side", name="S", mass=0.2, inertia=(0.01, 0.02, 0.015)))))
+        variable = da.Kinematic("b3") if held and i == 3 else f"b{i}"
+        frame = da.ball(variable, *below, name=f"B{i}", mass=rng.uniform(0.1, 1), inertia=rng.uniform(0.01, 0.02, 3))
+    model = da.Model([frame])
+    q, v = model.random(3), rng.normal(size=model.nv)
+    nd = model.nd
+    p = (da.mass_matrix(model, q) @ v)[:nd]
+    found = da.mechanics.core(model).velocity(q[None], p[None], v[None, nd:])[0][0]
+    np.testing.assert_allclose(found, v, atol=1e-9)
+
+
+NAMED = (
+    da.ConfigSpring("b.qx", 1.0),
+    da.ConfigSpring("b.wx", 1.0),
+    da.ConfigForce("b.qx", "u"),
+    da.Damping({"b.qw": 1.0}),
+    da.LinearRelation({"b.qx": 1.0, "x": 1.0}),
+)
+
+
+@pytest.mark.parametrize("element", NAMED, ids=lambda e: e.label)
+def test_elements_that_cannot_act_on_a_ball_are_refused_by_the_model(element):
+    frames = [da.ball("b", da.tx("x", mass=1.0), inertia=(1, 1, 1))]
+    with pytest.raises(ModelError, match="belongs to a ball"):
+        da.Model(frames, [element])
+    da.MidpointVI(da.Model(frames, [da.ConfigForce("b.wx", "u"), da.Damping({"b.wy": 1.0})]), 0.01)

@@ -539,6 +539,9 @@ class Model:
 
     def _check_elements(self) -> None:
         rows = dependencies = 0
+        balls = self._configuration.places
+        places = {name for ball in balls for name in self._variables[ball.q]}
+        rates = {name for ball in balls for name in self.velocities[ball.v]}
         for e in self._elements:
             for name in e.frames:
                 self._known(e, "frame", name, self._frame_index)
@@ -547,6 +550,12 @@ class Model:
                     e, "variable", name, self._variable_index if name in self._variable_index else self._velocity_index
                 )
             e.check(self)
+            for name in e.variables:
+                if name in places or (name in rates and not e.TORQUES):
+                    raise ModelError(
+                        f"{e.label}: '{name}' belongs to a ball: elements act on balls through frames, or by torques on its .wx, .wy, .wz",
+                        culprit=name,
+                    )
             if e.size:
                 rows += e.size
                 used = e.depends_on(self)

@@ -49,6 +49,7 @@ class Element:
 
     FAMILY: ClassVar[str] = ""  # which list of the core its rows belong to
     FIELDS: ClassVar[Mapping[str, Field]] = MappingProxyType({})  # set by @element
+    TORQUES: ClassVar[bool] = False  # may act on the velocities of balls, about their body axes
 
     def __post_init__(self) -> None:
         for name, field in self.FIELDS.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ..drawing import Between, Push
 from .base import ForceElement, element
@@ -30,6 +30,8 @@ class ConfigForce(ForceElement):
     >>> ConfigForce("x", input="push").inputs
     ('push',)
     """
+
+    TORQUES: ClassVar[bool] = True
 
     variable: VariableName
     input: InputName
@@ -64,6 +66,8 @@ class Damping(ForceElement):
     >>> Damping({"theta": 0.5}) == Damping(0.0, {"theta": 0.5})
     True
     """
+
+    TORQUES: ClassVar[bool] = True
 
     default: Annotated[float | Mapping[str, float], NumberField()] = 0.0
     coefficients: Coefficients = ()
