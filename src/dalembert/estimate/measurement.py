@@ -82,8 +82,8 @@ class Measurement:
         return u
 
     def compiled(self) -> tuple[Array | None, list[tuple[int, Any, Any, int, int]]]:
-        """h as the core takes it: linear rows (size, nx), and programs (first row, code, constants, work, entries) of the others; (None, []) where it is
-        a function in Python."""
+        """h as the core takes it: linear rows (size, nx), and programs (first row, code, constants, work, entries) of the others; (None, [])
+        where it is a function in Python."""
         if self.matrix is not None:
             return self.matrix, []
         if isinstance(self.h, _Stacked):
