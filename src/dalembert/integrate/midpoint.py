@@ -902,7 +902,10 @@ class MidpointVI(OneStepMap):
 
     def compiled(self) -> Any:
         """What takes single steps in the core, for filters; None where balls are prescribed, whose inputs are turned into coordinates before."""
-        return self._stepper if type(self) is MidpointVI and self._plain_inputs else None
+        own = (
+            type(self).f is MidpointVI.f and type(self).advance is MidpointVI.advance
+        )  # a child may have steps of its own
+        return self._stepper if own and self._plain_inputs else None
 
     def over(self, t: Array) -> MidpointSteps:
         """Steps between the times t (N+1,), in the core."""

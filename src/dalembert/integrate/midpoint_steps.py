@@ -39,6 +39,7 @@ class MidpointSteps(Steps):
         self._nq, self._nd, self._nqd, self._nu = m.nq, m.nd, m.nqd, m.nu  # asked for in every step
         self._no_lam = np.zeros(m.nc)
         self._prescribed = m.prescribed
+        self._lengths = self.dt.tolist() if m.configuration.flat else None  # for `once`
 
     def state(self, x: Array, k: int) -> State:
         """The integrator's state of a state vector at step k."""
@@ -70,6 +71,10 @@ class MidpointSteps(Steps):
             return new
         q, p, _ = self.solve(x, u, k, guess)  # says why, unless an array was not as the core takes it
         return np.concatenate([q, p, self._rate(x, u) / self.dt[k]])
+
+    def once(self, x: object, u: object, k: int, derive: bool) -> Any:
+        """x', or with `derive` (x', A, B), of step k from arguments as the core takes them, else None."""
+        return None if self._lengths is None else self.one_step._stepper.advance(x, u, self._lengths[k], None, derive)
 
     def _rate(self, x: Array, u: Array) -> Array:
         """Changes of the kinematic variables from x to the inputs u."""

@@ -330,6 +330,11 @@ class Steps:
             )
         return new
 
+    def once(self, x: object, u: object, k: int, derive: bool) -> Any:
+        """x', or with `derive` (x', A, B), of step k from arguments that nobody has looked at yet, if they can be taken as they are; None: look at
+        them first."""
+        return None
+
     def f_batch(self, X: Array, u: Array, k: int) -> Array:
         """f of many states (n, nx)."""
         return self.one_step.f_batch(X, u, k)
