@@ -176,3 +176,29 @@ def test_designs_that_cannot_be_written(tmp_path):
         export_c(vi, tmp_path, gains=options["gains"], limits={"pull": (0, 1)})
     with pytest.raises(ValueError, match="give gains="):
         export_c(vi, tmp_path, limits={"push": (0, 1)})
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_noise_that_changes_from_step_to_step(full, tmp_path):
+    """One matrix per step; after the last step the last one goes on."""
+    vi = da.MidpointVI(da.models.cart_pole(), 0.01)
+    system = da.System(vi, steps=20)
+    rng = np.random.default_rng(1)
+    Q = np.stack([np.diag(rng.uniform(1e-6, 1e-3, 4)) for _ in range(20)])
+    if full:
+        Q[:, 0, 2] = Q[:, 2, 0] = 1e-7
+    ekf = da.ExtendedKalmanFilter(system, da.measure(system, "x", "theta"), Q=Q, R=1e-4)
+    c = Compiled(vi, tmp_path, ekf=ekf, start=[0.0, 0.4, 0.0, 0.0])
+    estimate = ekf.start([0.0, 0.4, 0.0, 0.0], 1e-2)
+    c.call("filter_start", [0.0, 0.4], [0.0, 0.0], np.full(4, 1e-2))
+    for k in range(25):
+        assert c.call("predict", [0.3], last=(c.real(0.01),)) == 0
+        estimate = ekf.predict(estimate, [0.3], min(k, 19))
+        assert np.abs(c.field("covariance", 4, 4) - estimate.covariance).max() < 1e-14
+        assert c.call("update", [0.01, 0.41]) == 0
+        estimate = ekf.update(estimate, [0.01, 0.41])
+        assert np.abs(c.x - estimate.mean).max() < 1e-12
+    c.call("filter_start", [0.0, 0.4], [0.0, 0.0], np.full(4, 1e-2))  # and begins anew
+    c.call("predict", [0.3], last=(c.real(0.01),))
+    first = ekf.predict(ekf.start([0.0, 0.4, 0.0, 0.0], 1e-2), [0.3], 0)
+    assert np.abs(c.field("covariance", 4, 4) - first.covariance).max() < 1e-14

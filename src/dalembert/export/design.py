@@ -33,15 +33,20 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
     sensor = ekf.measurement
     Q = np.asarray(ekf.Q)
-    if Q.ndim != 2:
-        raise ExportError("the process noise Q changes from step to step: give one matrix", culprit="Q")
+    moving = Q.ndim == 3  # one matrix per step
+    rows = Q if moving else Q[None]
     R, nz = np.asarray(ekf.R), sensor.size
-    diagonal = not np.any(Q - np.diag(np.diag(Q))) and not ekf.tied
+    diagonal = not ekf.tied and not any(np.any(q - np.diag(np.diag(q))) for q in rows)
+    note = (
+        "covariance Q of each step, after the last that of the last"
+        if moving
+        else f"covariance Q of a step of {vi.dt:g} s"
+    )
     seen, found = _constant_sensor(sensor, write) if _is_linear(ekf, vi) else _sensor_function(sensor, vi, write)
     parts = [
         seen,
         write.reals("sensor_noise", R.ravel(), "covariance R of the measurement"),
-        write.reals("process_noise", np.diag(Q) if diagonal else Q.ravel(), f"covariance Q of a step of {vi.dt:g} s"),
+        write.reals("process_noise", np.ravel([np.diag(q) if diagonal else q for q in rows]), note),
     ]
     if sensor.angles:
         parts.append(write.integers("sensor_angle", [int(i in sensor.angles) for i in range(nz)]))
@@ -55,7 +60,9 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
         "angles": len(sensor.angles),
         "nz": nz,
         "z_names": sensor.names,
-        "noise_entry": "(i / NX == i % NX ? process_noise[i / NX] : 0)" if diagonal else "process_noise[i]",
+        "noise_entry": "(i / NX == i % NX ? noise[i / NX] : 0)" if diagonal else "noise[i]",
+        "noise_rows": len(rows) if moving else 0,
+        "noise_row": f"process_noise + m->predicted * {'NX' if diagonal else 'NX * NX'}" if moving else "process_noise",
     }
 
 

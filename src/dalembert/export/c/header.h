@@ -90,6 +90,9 @@ typedef struct {
   @n@_real innovation[@N@_NZ];
   @n@_real distance;
   int used; /* measured entries that were used */
+//@ if noise_rows
+  int predicted; /* which of the covariances of process noise is next */
+//@ end
 //@ end
 
   /* work: of no interest outside */
