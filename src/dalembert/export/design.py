@@ -85,24 +85,42 @@ def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tupl
     """h and its derivative by tangent components as one function of x; which components an entry feels is known."""
     import casadi as ca
 
-    x = ca.SX.sym("x", vi.nx)
-    h = sensor.expression(x)
-    names = ", ".join(sensor.names)
+    model, names = vi.model, ", ".join(sensor.names)
+    y = ca.SX.sym("y", vi.nx + model.nv)
+    x, v = y[: vi.nx], y[vi.nx :]
+    h = sensor.expression(x, v)
     if h is None:
         raise ExportError(
-            f"sensor {names}: only sensors of states, of frames and of expressions of the configuration are exported",
+            f"sensor {names}: only sensors of states, frames, velocities and expressions of the configuration are exported",
             culprit=names,
         )
-    H = ca.jacobian(h, x) @ _by_tangent(x, vi)
-    flat = H.T  # by rows
-    entries = flat.nonzeros()
-    program = program_of([x], ca.vertcat(ca.densify(ca.vec(h)), *entries), "sensor")
+    by = ca.jacobian(ca.vec(h), y)
+    H, by_v = by[:, : vi.nx] @ _by_tangent(x, vi), by[:, vi.nx :]
+    moving = [i for i in range(sensor.size) if by_v[i, :].nnz()]
+    if moving and (model.nc or not model.configuration.flat):
+        raise ExportError(
+            f"sensor {names}: velocities are measured where there are no constraints and no balls", culprit=names
+        )
+    columns = [range(vi.ndx) if i in moving else H[i, :].sparsity().T.row() for i in range(sensor.size)]
+    entries = [H[i, j] for i, row in enumerate(columns) for j in row]
+    speeds = [by_v[i, j] for i in moving for j in range(model.nv)]
+    outputs = ca.vertcat(ca.densify(ca.vec(h)), *map(ca.densify, entries + speeds))
+    program = program_of([y], outputs, "sensor")
     text = f"/* z = h(x): {names}; row i of its derivative has the entries sensor_first[i] to sensor_first[i + 1], by the states sensor_state */\n"
-    text += write.integers("sensor_first", list(flat.sparsity().colind()))
-    text += write.integers("sensor_state", list(flat.sparsity().row()))
-    text += "\n/* x = (q, p, rates) -> h, and the entries of its derivative */\n"
+    text += write.integers("sensor_first", np.cumsum([0, *map(len, columns)]).tolist())
+    text += write.integers("sensor_state", [int(j) for row in columns for j in row])
+    if moving:
+        text += write.integers("moving_row", moving, "rows that feel velocities")
+    text += "\n/* x = (q, p, rates), v -> h, and the entries of its derivative by x, then by v of the rows that feel it */\n"
     text += program_function("sensor_values", program, write)
-    return text, {"slope": "m->sensed + NZ", "sensing": True, "sensed": sensor.size + len(entries)}
+    sensed = sensor.size + len(entries)
+    return text, {
+        "slope": "m->sensed + NZ",
+        "sensing": True,
+        "speeds": len(moving),
+        "sensed": sensed + len(speeds),
+        "sensed_by_x": sensed,
+    }
 
 
 def _by_tangent(x: Any, vi: MidpointVI) -> Any:

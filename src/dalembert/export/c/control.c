@@ -130,7 +130,19 @@ int @n@_update(@n@ *m, const @n@_real *z) {
   int i, j, k, count = 0;
   read_state(m);
 //@ if sensing
+//@ if speeds
+  i = @n@_velocity(m);
+  if (i != @N@_OK) return i;
+  for (i = 0; i < NV; ++i) m->state[NQ + ND + NK + i] = m->v[i];
+//@ end
   sensor_values(m->state, m->sensed);
+//@ if speeds
+  for (i = 0; i < @speeds@; ++i) { /* dh/dx += dh/dv dv/dx */
+    real *row = m->sensed + NZ + sensor_first[moving_row[i]];
+    for (k = 0; k < NV; ++k)
+      for (j = 0; j < NX; ++j) row[j] += m->sensed[@sensed_by_x@ + i * NV + k] * m->v_by[k * NX + j];
+  }
+//@ end
 //@ end
   for (i = 0; i < NZ; ++i) {
     m->have[i] = z[i] == z[i]; /* NaN: not measured */
