@@ -169,10 +169,78 @@ def test_designs_that_cannot_be_written(tmp_path):
     other = da.MidpointVI(da.models.cart_pole(), 0.02)
     with pytest.raises(ExportError, match="another system"):
         export_c(other, tmp_path, ekf=options["ekf"])
-    speed = da.measure(vi, "x") + da.measure_velocity(vi, "theta")
+    shaken = da.measure(vi, "x") + da.measure_accelerometer(vi, "bob")
     with pytest.raises(ExportError, match="only sensors of states"):
-        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, speed, Q=1e-5, R=1e-4))
+        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, shaken, Q=1e-5, R=1e-4))
+    chain, others = designs.closed_chain()
+    spun = da.ExtendedKalmanFilter(chain, da.measure_velocity(chain, chain.model.variables[0]), Q=1e-5, R=1e-4)
+    with pytest.raises(ExportError, match="no constraints and no balls"):
+        export_c(chain, tmp_path, ekf=spun, start=others["start"])
     with pytest.raises(ValueError, match="no input is called 'pull'"):
         export_c(vi, tmp_path, gains=options["gains"], limits={"pull": (0, 1)})
     with pytest.raises(ValueError, match="give gains="):
         export_c(vi, tmp_path, limits={"push": (0, 1)})
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_noise_that_changes_from_step_to_step(full, tmp_path):
+    """One matrix per step; after the last step the last one goes on."""
+    vi = da.MidpointVI(da.models.cart_pole(), 0.01)
+    system = da.System(vi, steps=20)
+    rng = np.random.default_rng(1)
+    Q = np.stack([np.diag(rng.uniform(1e-6, 1e-3, 4)) for _ in range(20)])
+    if full:
+        Q[:, 0, 2] = Q[:, 2, 0] = 1e-7
+    ekf = da.ExtendedKalmanFilter(system, da.measure(system, "x", "theta"), Q=Q, R=1e-4)
+    c = Compiled(vi, tmp_path, ekf=ekf, start=[0.0, 0.4, 0.0, 0.0])
+    estimate = ekf.start([0.0, 0.4, 0.0, 0.0], 1e-2)
+    c.call("filter_start", [0.0, 0.4], [0.0, 0.0], np.full(4, 1e-2))
+    for k in range(25):
+        assert c.call("predict", [0.3], last=(c.real(0.01),)) == 0
+        estimate = ekf.predict(estimate, [0.3], min(k, 19))
+        assert np.abs(c.field("covariance", 4, 4) - estimate.covariance).max() < 1e-14
+        assert c.call("update", [0.01, 0.41]) == 0
+        estimate = ekf.update(estimate, [0.01, 0.41])
+        assert np.abs(c.x - estimate.mean).max() < 1e-12
+    c.call("filter_start", [0.0, 0.4], [0.0, 0.0], np.full(4, 1e-2))  # and begins anew
+    c.call("predict", [0.3], last=(c.real(0.01),))
+    first = ekf.predict(ekf.start([0.0, 0.4, 0.0, 0.0], 1e-2), [0.3], 0)
+    assert np.abs(c.field("covariance", 4, 4) - first.covariance).max() < 1e-14
+
+
+def turret() -> da.Model:
+    """A prescribed turntable that carries two links: not in a plane, and coupled with what is prescribed."""
+    gun = da.rx("tip", da.tz(-0.4, name="end", mass=0.7, inertia=(0.01, 0.02, 0.03)))
+    arm = da.ry("lift", da.tz(-0.5, gun, name="elbow", mass=1.0, inertia=(0.02, 0.01, 0.03)))
+    table = da.rz(da.Kinematic("turn"), da.tx(0.3, arm), name="table", mass=2.0, inertia=(0.1, 0.1, 0.2))
+    return da.Model([table], [da.Gravity((0, 0, -9.8)), da.ConfigForce("tip", "torque")], name="turret")
+
+
+@pytest.mark.parametrize("name", ["cart_pole", "turret"])
+def test_sensors_of_velocities(name, tmp_path):
+    """Tachometers, speeds of frames, gyroscopes and magnetometers, beside a sensor of states."""
+    vi = da.MidpointVI(da.models.cart_pole() if name == "cart_pole" else turret(), 0.01)
+    m, frame = vi.model, "bob" if name == "cart_pole" else "end"
+    sensor = (
+        da.measure_gyroscope(vi, frame) + da.measure(vi, m.variables[0]) + da.measure_velocity(vi, *m.velocities, frame)
+    )
+    sensor += da.measure_magnetometer(vi, frame, (0.3, 0.1, -0.5))
+    ekf = da.ExtendedKalmanFilter(vi, sensor, Q=1e-4, R=1e-3)
+    rng = np.random.default_rng(3)
+    start = np.concatenate([rng.uniform(-1, 1, m.nq), rng.uniform(-0.3, 0.3, m.nd), np.zeros(m.nkv)])
+    c = Compiled(vi, tmp_path, ekf=ekf, start=start)
+    estimate = ekf.start(start, 1e-2)
+    c.call("filter_start", start[: m.nq], start[m.nq : m.nq + m.nd], np.full(vi.ndx, 1e-2))
+    truth = start.copy()
+    truth[: m.nd] += 0.05
+    for k in range(30):
+        w = np.concatenate([[0.2], start[m.nd : m.nq] + 0.05 * np.sin(0.2 * (k + 1)) * np.ones(m.nkv)])
+        truth = vi.f(truth, w)
+        z = sensor.expected(truth) + 0.03 * rng.normal(size=sensor.size)
+        z[rng.random(sensor.size) < 0.1] = np.nan
+        parts = [part for part in (w[: m.nu], w[m.nu :]) if len(part)]
+        assert c.call("predict", *parts, last=(c.real(0.01),)) == 0
+        assert c.call("update", z) == 0
+        estimate = ekf.update(ekf.predict(estimate, w), z)
+        assert np.abs(c.x - estimate.mean).max() < 1e-10
+        assert np.abs(c.field("covariance", vi.ndx, vi.ndx) - estimate.covariance).max() < 1e-11

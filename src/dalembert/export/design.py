@@ -33,15 +33,20 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
     sensor = ekf.measurement
     Q = np.asarray(ekf.Q)
-    if Q.ndim != 2:
-        raise ExportError("the process noise Q changes from step to step: give one matrix", culprit="Q")
+    moving = Q.ndim == 3  # one matrix per step
+    rows = Q if moving else Q[None]
     R, nz = np.asarray(ekf.R), sensor.size
-    diagonal = not np.any(Q - np.diag(np.diag(Q))) and not ekf.tied
+    diagonal = not ekf.tied and not any(np.any(q - np.diag(np.diag(q))) for q in rows)
+    note = (
+        "covariance Q of each step, after the last that of the last"
+        if moving
+        else f"covariance Q of a step of {vi.dt:g} s"
+    )
     seen, found = _constant_sensor(sensor, write) if _is_linear(ekf, vi) else _sensor_function(sensor, vi, write)
     parts = [
         seen,
         write.reals("sensor_noise", R.ravel(), "covariance R of the measurement"),
-        write.reals("process_noise", np.diag(Q) if diagonal else Q.ravel(), f"covariance Q of a step of {vi.dt:g} s"),
+        write.reals("process_noise", np.ravel([np.diag(q) if diagonal else q for q in rows]), note),
     ]
     if sensor.angles:
         parts.append(write.integers("sensor_angle", [int(i in sensor.angles) for i in range(nz)]))
@@ -55,7 +60,9 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
         "angles": len(sensor.angles),
         "nz": nz,
         "z_names": sensor.names,
-        "noise_entry": "(i / NX == i % NX ? process_noise[i / NX] : 0)" if diagonal else "process_noise[i]",
+        "noise_entry": "(i / NX == i % NX ? noise[i / NX] : 0)" if diagonal else "noise[i]",
+        "noise_rows": len(rows) if moving else 0,
+        "noise_row": f"process_noise + m->predicted * {'NX' if diagonal else 'NX * NX'}" if moving else "process_noise",
     }
 
 
@@ -78,24 +85,42 @@ def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tupl
     """h and its derivative by tangent components as one function of x; which components an entry feels is known."""
     import casadi as ca
 
-    x = ca.SX.sym("x", vi.nx)
-    h = sensor.expression(x)
-    names = ", ".join(sensor.names)
+    model, names = vi.model, ", ".join(sensor.names)
+    y = ca.SX.sym("y", vi.nx + model.nv)
+    x, v = y[: vi.nx], y[vi.nx :]
+    h = sensor.expression(x, v)
     if h is None:
         raise ExportError(
-            f"sensor {names}: only sensors of states, of frames and of expressions of the configuration are exported",
+            f"sensor {names}: only sensors of states, frames, velocities and expressions of the configuration are exported",
             culprit=names,
         )
-    H = ca.jacobian(h, x) @ _by_tangent(x, vi)
-    flat = H.T  # by rows
-    entries = flat.nonzeros()
-    program = program_of([x], ca.vertcat(ca.densify(ca.vec(h)), *entries), "sensor")
+    by = ca.jacobian(ca.vec(h), y)
+    H, by_v = by[:, : vi.nx] @ _by_tangent(x, vi), by[:, vi.nx :]
+    moving = [i for i in range(sensor.size) if by_v[i, :].nnz()]
+    if moving and (model.nc or not model.configuration.flat):
+        raise ExportError(
+            f"sensor {names}: velocities are measured where there are no constraints and no balls", culprit=names
+        )
+    columns = [range(vi.ndx) if i in moving else H[i, :].sparsity().T.row() for i in range(sensor.size)]
+    entries = [H[i, j] for i, row in enumerate(columns) for j in row]
+    speeds = [by_v[i, j] for i in moving for j in range(model.nv)]
+    outputs = ca.vertcat(ca.densify(ca.vec(h)), *map(ca.densify, entries + speeds))
+    program = program_of([y], outputs, "sensor")
     text = f"/* z = h(x): {names}; row i of its derivative has the entries sensor_first[i] to sensor_first[i + 1], by the states sensor_state */\n"
-    text += write.integers("sensor_first", list(flat.sparsity().colind()))
-    text += write.integers("sensor_state", list(flat.sparsity().row()))
-    text += "\n/* x = (q, p, rates) -> h, and the entries of its derivative */\n"
+    text += write.integers("sensor_first", np.cumsum([0, *map(len, columns)]).tolist())
+    text += write.integers("sensor_state", [int(j) for row in columns for j in row])
+    if moving:
+        text += write.integers("moving_row", moving, "rows that feel velocities")
+    text += "\n/* x = (q, p, rates), v -> h, and the entries of its derivative by x, then by v of the rows that feel it */\n"
     text += program_function("sensor_values", program, write)
-    return text, {"slope": "m->sensed + NZ", "sensing": True, "sensed": sensor.size + len(entries)}
+    sensed = sensor.size + len(entries)
+    return text, {
+        "slope": "m->sensed + NZ",
+        "sensing": True,
+        "speeds": len(moving),
+        "sensed": sensed + len(speeds),
+        "sensed_by_x": sensed,
+    }
 
 
 def _by_tangent(x: Any, vi: MidpointVI) -> Any:

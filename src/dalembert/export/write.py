@@ -286,6 +286,7 @@ def _control_facts(facts: Facts) -> Facts:
     what = [word for word, there in (("Kalman filter", ekf), ("regulator", gains)) if there]
     return {
         "control": bool(ekf or gains),
+        "plus_speeds": f" + {upper}_NV" if facts.get("speeds") else "",
         "odd_columns": (facts["nv"] + facts["nd"]) % 4,
         "ball_control": bool((ekf or gains) and facts["balls"]),
         "small_angle": "1e-4" if facts["real"] == "double" else "1e-2",

@@ -52,6 +52,9 @@ void @n@_filter_start(@n@ *m, const @n@_real *q, const @n@_real *p, const @n@_re
   for (i = 0; i < NZ; ++i) m->innovation[i] = 0;
   m->distance = 0;
   m->used = 0;
+//@ if noise_rows
+  m->predicted = 0;
+//@ end
 //@ if tied
   if (@n@_settle(m) == @N@_OK) @n@_along(m, m->covariance);
 //@ end
@@ -60,6 +63,7 @@ void @n@_filter_start(@n@ *m, const @n@_real *q, const @n@_real *p, const @n@_re
 /* P = A P A' + Q dt/DT; columns of A that belong to rates of prescribed variables are zero */
 int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   const int width = NV + ND;
+  const real *noise = @noise_row@;
   int i, j, k, status;
   status = @n@_step(m@u_pass@@rho_pass@, dt);
   if (status != @N@_OK) return status;
@@ -94,7 +98,7 @@ int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 //@ end
   }
 //@ if tied
-  for (i = 0; i < NX * NX; ++i) m->covariance[i] = process_noise[i] * (dt / @N@_DT);
+  for (i = 0; i < NX * NX; ++i) m->covariance[i] = noise[i] * (dt / @N@_DT);
   @n@_along(m, m->covariance);
 //@ else
   for (i = 0; i < NX * NX; ++i) m->covariance[i] = @noise_entry@ * (dt / @N@_DT);
@@ -113,6 +117,9 @@ int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
       if (!is_finite(s) || !is_finite(t)) return @N@_NOT_FINITE;
     }
   }
+//@ if noise_rows
+  if (m->predicted + 1 < @noise_rows@) m->predicted += 1;
+//@ end
   return @N@_OK;
 }
 
@@ -123,7 +130,19 @@ int @n@_update(@n@ *m, const @n@_real *z) {
   int i, j, k, count = 0;
   read_state(m);
 //@ if sensing
+//@ if speeds
+  i = @n@_velocity(m);
+  if (i != @N@_OK) return i;
+  for (i = 0; i < NV; ++i) m->state[NQ + ND + NK + i] = m->v[i];
+//@ end
   sensor_values(m->state, m->sensed);
+//@ if speeds
+  for (i = 0; i < @speeds@; ++i) { /* dh/dx += dh/dv dv/dx */
+    real *row = m->sensed + NZ + sensor_first[moving_row[i]];
+    for (k = 0; k < NV; ++k)
+      for (j = 0; j < NX; ++j) row[j] += m->sensed[@sensed_by_x@ + i * NV + k] * m->v_by[k * NX + j];
+  }
+//@ end
 //@ end
   for (i = 0; i < NZ; ++i) {
     m->have[i] = z[i] == z[i]; /* NaN: not measured */

@@ -90,6 +90,9 @@ typedef struct {
   @n@_real innovation[@N@_NZ];
   @n@_real distance;
   int used; /* measured entries that were used */
+//@ if noise_rows
+  int predicted; /* which of the covariances of process noise is next */
+//@ end
 //@ end
 
   /* work: of no interest outside */
@@ -185,13 +188,16 @@ typedef struct {
   @n@_real own[@N@_ND], gauge[@N@_NC];
 //@ end
 //@ if control
-  @n@_real off[@N@_NX], state[@N@_NQ + @N@_ND + @N@_NK];
+  @n@_real off[@N@_NX], state[@N@_NQ + @N@_ND + @N@_NK@plus_speeds@];
 //@ if balls
   @n@_real q_before[@N@_NQ], reference[@N@_NQ];
 //@ end
 //@ end
 //@ if sensing
   @n@_real sensed[@sensed@];
+//@ if speeds
+  @n@_real v_by[@N@_NV * @N@_NX];
+//@ end
 //@ end
 //@ if ekf
   unsigned char have[@N@_NZ];
@@ -225,6 +231,11 @@ int @n@_update(@n@ *m, const @n@_real *z);
 
 /* The regulator: w (@N@_NW), inputs and then the next prescribed values, in the state of m@time_doc@. */
 int @n@_control(@n@ *m@time_argument@, @n@_real *w);
+//@ end
+//@ if speeds
+
+/* for @n@_control.c: the velocities m->v of the state, and their derivatives m->v_by */
+int @n@_velocity(@n@ *m);
 //@ end
 //@ if along
 

@@ -2737,6 +2737,60 @@ int @n@_linearize(@n@ *m) {
 }
 //@ end
 //@ end
+//@ if speeds
+
+/* ---- velocities, for sensors of them ------------------------------------------------------------------------------- */
+
+/* M v = p of the dynamic variables with the prescribed rates, and dv = M^-1 (dp - L_vq dq - M_k drate) */
+int @n@_velocity(@n@ *m) {
+  int i, d;
+//@ if nk
+  int k;
+//@ end
+  place_world(m, m->q);
+  place_joints(m->q, m->mid@not_only_seen@);
+  for (i = 0; i < NV; ++i) m->v[i] = 0;
+//@ if nk
+  for (i = 0; i < NK; ++i) m->v[ND + i] = m->rate[i];
+//@ end
+  gradient(m);
+  second_derivatives(m, 0, 1); /* e12 = -M */
+  for (i = 0; i < NV * NX; ++i) m->v_by[i] = 0;
+  for (i = 0; i < ND; ++i) {
+    m->dy[i] = m->lv[i] - m->p[i];
+    m->v_by[i * NX + NV + i] = R(-1.0);
+//@ if nk
+    for (k = 0; k < NK; ++k) m->v_by[i * NX + NV + ND + k] = -m->e12[i * NV + ND + k];
+//@ end
+  }
+//@ if nk
+  for (k = 0; k < NK; ++k) m->v_by[(ND + k) * NX + NV + ND + k] = R(1.0);
+//@ end
+  if (!factor(m->e12)) return @N@_SINGULAR;
+  solve(m->e12, m->dy, 1, 1);
+  for (i = 0; i < ND; ++i) {
+    m->v[i] = m->dy[i];
+    if (!(FABS(m->v[i]) <= LARGEST)) return @N@_NOT_FINITE;
+  }
+  /* L_vq [6]: S_a.G_d for a above d or a = d, F_d.B_a for the transposed pair */
+  gradient(m);
+  for (d = 0; d < NM; ++d) {
+    const int n = joint_node[d], vd = joint_v[d];
+    real f[DM], g[DM];
+    int a;
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
+    add_force_cross(m->twist[d], m->momentum[n], g);
+    for (a = d; a >= 0; a = joint_parent[a] - 1) {
+      const int va = joint_v[a];
+      if (va < ND) m->v_by[va * NX + vd] = motion_dot(m->twist[a], g);
+      if (a != d && vd < ND) m->v_by[vd * NX + va] = motion_dot(m->drift[a], f);
+    }
+  }
+  solve(m->e12, m->v_by, NX, NX);
+  return @N@_OK;
+}
+//@ end
 //@ if ball_control
 
 /* ---- configurations, for filter and regulator ---------------------------------------------------------------------- */
