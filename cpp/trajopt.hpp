@@ -31,7 +31,10 @@ inline void state_difference(const ModelData& M, const double* x0, const double*
 
 struct StepBuffers {
   std::vector<double> y, lam, dx, at, H;  // H: for second order, sized by who needs it
-  explicit StepBuffers(const Sizes& z) : y(z.nq + 1), lam(z.nc + 1), dx(z.ndx + 1), at(z.nx + 1) {}
+  static constexpr int kDifferences = 3;
+  std::vector<double> off, next;  // of `follow`
+  explicit StepBuffers(const Sizes& z)
+      : y(z.nq + 1), lam(z.nc + 1), dx(z.ndx + 1), at(z.nx + 1), off(kDifferences * z.ndx + 1), next(z.ndx + 1) {}
 };
 
 // inputs: x (nx), u (nU), guess (nx) of the end. output: next (nx). Returns the status of the step; Newton starts once
@@ -84,8 +87,20 @@ inline int follow(const KernelTable& k, Scratch* s, const Options& o, const Mode
       if (f.low) t = std::min(std::max(t, f.low[i * z.nU + j]), f.high[i * z.nU + j]);
       u[j] = t;
     }
-    // the step, from where the LQ problem expects its end; then what is left of the gap
-    state_retract(M, f.X + (i + 1) * z.nx, f.dX + (i + 1) * z.ndx, f.share, b.at.data());
+    // the step, from where the LQ problem expects its end, as far off as the last states say (by backward differences);
+    // then what is left of the gap
+    for (size_t h = 0; h < z.ndx; ++h) {
+      double difference = b.dx[h], off = difference;
+      for (int order = 0; order < b.kDifferences; ++order) {
+        double& last = b.off[order * z.ndx + h];
+        const double higher = difference - last;
+        last = difference;
+        difference = higher;
+        if (i > order) off += difference;
+      }
+      b.next[h] = f.share * f.dX[(i + 1) * z.ndx + h] + off + (f.c ? (1.0 - f.share) * f.c[i * z.ndx + h] : 0.0);
+    }
+    state_retract(M, f.X + (i + 1) * z.nx, b.next.data(), 1.0, b.at.data());
     *status = one_step(k, s, o, z, f.dt[i], x, u, b.at.data(), b, end);
     if (*status) return i;
     if (f.Lam) std::memcpy(f.Lam + i * z.nc, b.lam.data(), z.nc * sizeof(double));
