@@ -324,7 +324,9 @@ class Tree:
                 f[self.model.index(e.variable)] += u[self.model.input_index(e.input)]
             elif isinstance(e, da.Wrench) and e.axes == "body":
                 k = self.model.frame_index(e.frame)
-                parts = [u[self.model.input_index(c)] if isinstance(c, str) else c for c in (*e.force, *e.torque)]
+                parts = [
+                    e.gear * u[self.model.input_index(c)] if isinstance(c, str) else c for c in (*e.force, *e.torque)
+                ]
                 back = np.linalg.inv(self.g(k))
                 for i in sorted(self.anc[k]):
                     f[i] += unhat(back @ self.g_q(k, i)) @ parts
