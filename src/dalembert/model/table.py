@@ -165,8 +165,12 @@ class Table:
         length: str | None = None,
     ) -> Row:
         """The union of the paths is the list of local variables, ancestors first; flags tell which paths one is on."""
-        joints = sorted(set().union(*paths))
-        flags = [sum(1 << i for i, p in enumerate(paths) if j in p) for j in joints]
+        on: dict[int, int] = {}
+        for i, path in enumerate(paths):
+            for j in path:
+                on[j] = on.get(j, 0) | 1 << i
+        joints = sorted(on)
+        flags = [on[j] for j in joints]
         variables = [self.tree.joints[j]["v"] for j in joints]
         if length is not None:
             variables, joints, flags = [*variables, self._component(length)], [*joints, -1], [*flags, 0]
