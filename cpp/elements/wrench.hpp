@@ -1,4 +1,5 @@
-// Force and torque on a site (docs/kernels.md 8.4). Numbers: force 3, torque 3 (where an input drives them: its gear), axes.
+// Force and torque on a site (docs/kernels.md 8.4). Numbers: force 3, torque 3 (where an input drives them: its gear),
+// axes.
 #pragma once
 #include "force.hpp"
 #include "number_sums.hpp"
