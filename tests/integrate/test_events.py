@@ -197,7 +197,6 @@ def test_a_failure_keeps_the_motion_so_far():
         (lambda: run(events=da.Event("z < 0.5", action=lambda s: 3)), TypeError, "must return"),
         (lambda: run(until=3.0), TypeError, "until"),
         (lambda: run(until="z"), ValueError, "needs below="),
-        (lambda: run(until="z < 0", adapt=1e-3), ValueError, "adapt"),
         (lambda: run() + run(), ValueError, "begins at t = 0"),
         (lambda: run() + 3, TypeError, "unsupported"),
         (lambda: run() + pushed_run(), ValueError, "different models"),

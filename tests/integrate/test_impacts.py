@@ -635,7 +635,6 @@ BAD = [
     (lambda: on_ball(da.Contact("ball")).state(q={"z": -0.1}), r"violates Contact\(ball, world\) by 0.1"),
     (lambda: on_ball(da.Limit("x", -1.0, 1.0)).state(q={"x": 1.5}), r"violates Limit\(x\) high by 0.5"),
     (lambda: simulate(on_ball(da.Limit("x", -1.0, 1.0)), {"x": -1.5}), r"the start violates Limit\(x\) low"),
-    (lambda: simulate(on_ball(da.Contact("ball")), {"z": 1.0}, adapt=1e-3), "adapt"),
     (lambda: on_ball(da.SphereContact("ball", "other", 0.5, 0.5)).state(q={"z": 0.3}), "violates SphereContact"),
     (lambda: simulate(on_ball(), {"z": 1.0}, events=da.Event("z < 0.9", action=lambda s: s)).linearize(), "no derivative"),
     (lambda: da.gaps(on_ball(da.Contact("ball")).model, [1.0]), "shape|needed"),

@@ -88,7 +88,19 @@ class Hit:
 class Run:
     """A simulation of the steps dt (N,) at the times t (N+1,) from `start`, under watches."""
 
-    def __init__(self, vi: MidpointVI, start: State, dt: Array, t: Array, feed: Feed, watches: list[Watch]) -> None:
+    def __init__(
+        self,
+        vi: MidpointVI,
+        start: State,
+        dt: Array,
+        t: Array,
+        feed: Feed,
+        watches: list[Watch],
+        adapt: float = 0.0,
+        pieces: int = 1,
+    ) -> None:
+        self.adapt, self.shares = adapt, pieces  # tolerance of steps in substeps, prescribed values for each of them
+        self.substeps = 1  # of the (rest of the) step, kept while something is looked for in it: it then depends smoothly on its length
         self.vi, self.model, self.dt, self.t, self.feed, self.watches = vi, vi.model, dt, t, feed, watches
         m, n = vi.model, len(dt)
         self.Q, self.P, self.lam = np.empty((n + 1, m.nq)), np.empty((n + 1, m.nd)), np.zeros((n, m.nc))
@@ -133,7 +145,7 @@ class Run:
             try:
                 self.over = self._over_at_start()
                 while self.k < n and not self.over:
-                    if self.split or self.feed.policy is not None:
+                    if self.split or self.adapt or self.feed.policy is not None:
                         self._piece()
                     else:
                         self._chunk()
@@ -249,10 +261,10 @@ class Run:
             else:
                 self.way = self.feed.path[k]
         h = self.dt[k] - self.begun
-        q, p, lam, its = self._solve(h)
         row = np.zeros(5)
         row[STEPS] = 1.0
-        row[BALANCE] = self.checks[k - 1, BALANCE] if k else 0.0
+        q, p, lam, its = self._solve(h, row=row)
+        row[BALANCE] += self.checks[k - 1, BALANCE] if k else 0.0
         here = self._instants(
             np.array([self.now, self.t[k + 1]]), np.stack([self.q, q]), np.stack([self.p, p]), q[None, self.model.nqd :]
         )
@@ -339,10 +351,15 @@ class Run:
 
     # ---- inside a step
 
-    def _solve(self, tau: float, end: Solution | None = None) -> tuple[Array, Array, Array, int]:
-        """(q, p, lam, iterations) after a part of the step of length tau from what has been reached; `end` is the end of the step."""
+    def _solve(
+        self, tau: float, end: Solution | None = None, row: Array | None = None
+    ) -> tuple[Array, Array, Array, int]:
+        """(q, p, lam, iterations) after a part of the step of length tau from what has been reached; `end` is the end of the step, `row` (5,)
+        where its checks go."""
         vi, m, k = self.current, self.model, self.k
         h = self.dt[k] - self.begun
+        if self.adapt:
+            return self._adapted(tau, row)
         way = self._way(tau)
         if end is None:
             y = self.q.copy()
@@ -362,14 +379,46 @@ class Run:
             p = self._along(q[None], p[None], self._rate(q)[None])[0]
         return q, p, lam, its
 
-    def _way(self, tau: float) -> Array | None:
-        """Prescribed values (s, nk) after the parts of a piece of length tau of the step."""
+    def _adapted(self, tau: float, row: Array | None) -> tuple[Array, Array, Array, int]:
+        """As `_solve` in substeps: with `row` as many as the tolerance asks for, else as many as that were."""
+        vi, k, none = self.current, self.k, np.zeros((1, 0))
+        if row is not None:
+            even = np.arange(1, self.shares + 1) / self.shares
+            way = self._way(tau, even)
+            q, p, lam, its, status, error, checks = vi._adaptive(
+                tau, self.q, self.p, self.u[k], none if way is None else way, self.adapt
+            )
+            row[:], self.substeps = checks, max(1, int(checks[STEPS]))
+        else:
+            n = self.substeps
+            parts = np.cumsum(vi.parts)
+            parts[-1] = 1.0
+            way = self._way(tau, ((np.arange(n)[:, None] + parts) / n).ravel())
+            path = None if way is None else np.ascontiguousarray(way.reshape(n, len(parts), -1))
+            u = np.repeat(self.u[k : k + 1], n, axis=0)
+            rows, momenta, lams, counts, _, status, error, *_ = vi._core.simulate(
+                vi.options, self.q, self.p, np.full(n, tau / n), u, path, 1
+            )
+            q, p, lam, its = rows[-1], momenta[-1], lams.sum(axis=0), int(counts.sum())
+        if status:
+            self._fail(status, error)
+        if self.held:
+            p = self._along(q[None], p[None], self._rate(q)[None])[0]
+        return q, p, lam, its
+
+    def _way(self, tau: float, shares: Array | None = None) -> Array | None:
+        """Prescribed values (s, nk) after `shares` (s,) of a piece of length tau of the step: after its parts, if not given."""
         m, k, feed = self.model, self.k, self.feed
         if not m.nk:
             return None
-        shares = np.cumsum(self.vi.parts)
-        shares[-1] = 1.0
-        whole = self.begun == 0.0 and tau == self.dt[k]
+        if shares is None:
+            shares = np.cumsum(self.vi.parts)
+            shares[-1] = 1.0
+        whole = (
+            self.begun == 0.0
+            and tau == self.dt[k]
+            and len(shares) == (self.shares if self.adapt else len(self.vi.parts))
+        )
         if whole and feed.policy is None and feed.path is not None:
             return feed.path[k]
         if whole and self.way is not None:
@@ -432,7 +481,7 @@ class Run:
             t[-1] = self.now
             self.Q[steps], self.P[steps] = self.q, self.p
             self.rho[k] = self.q[m.nqd :]
-        scheme = self.vi.scheme if not self.begun else replace(self.vi.scheme, dt=None)
+        scheme = None if self.adapt else self.vi.scheme if not self.begun else replace(self.vi.scheme, dt=None)
         return Trajectory(
             m,
             t,

@@ -446,7 +446,7 @@ class MidpointVI(OneStepMap):
         (steps are then judged only when `quality` asks).
         `adapt`: between two output times 2, 4, 8, ... (up to 4096) equal substeps, the first number of them at which energy does not jump by
         more than this share of what moves (1e-3 is a good start; see `quality`). Inputs are held and prescribed values follow straight lines
-        between output times; a function rho(t) is followed in 32 pieces.
+        between output times; a function rho(t) is followed in 32 pieces. With events or contacts every step is then a call of its own.
 
         >>> import dalembert as da
         >>> vi = da.MidpointVI(da.models.n_link(2), dt=0.05)
@@ -463,12 +463,8 @@ class MidpointVI(OneStepMap):
             raise ValueError(f"every = {every} must divide the number of steps, {n}")
         every, accuracy, tolerance = int(every), check_accuracy(accuracy), _adapt(adapt)
         if events is not None or until is not None or model.gaps:
-            if adapt is not None:
-                raise ValueError(
-                    "events and impacts are located in steps of one length: leave adapt= out, and take a shorter dt where it is needed"
-                )
-            motion = thinned(self._hybrid(start, n, u, kinematic, events, until, progress), every)
-            self._say(motion, accuracy, self._lengths(n), None)
+            motion = thinned(self._hybrid(start, n, u, kinematic, events, until, progress, tolerance), every)
+            self._say(motion, accuracy, self._lengths(n), adapt)
             return motion
         policy = u if callable(u) and _takes_state(u) else None
         if policy is not None and every != 1:
@@ -532,14 +528,14 @@ class MidpointVI(OneStepMap):
         return traj
 
     def _hybrid(
-        self, start: State, n: int, u: Any, kinematic: Any, events: Any, until: Any, progress: bool
+        self, start: State, n: int, u: Any, kinematic: Any, events: Any, until: Any, progress: bool, adapt: float
     ) -> Trajectory:
-        """A motion under events."""
+        """A motion under events; with `adapt` every step is one call."""
         model = self.model
         dt = self._steps(n, None)
         t = self._times(start.t, dt)
         given = self._prescribed(kinematic, start.q, n)
-        path = _path(given, t, self.parts, model.prescribed)
+        path = _path(given, t, self._fractions(adapt), model.prescribed)
         follow: Callable[[Array], Array] | None = None
         if callable(given):
 
@@ -561,7 +557,8 @@ class MidpointVI(OneStepMap):
             feed = Feed(inputs, path, None, follow)
         u_none, rho_none, lam_none = (np.zeros((0, width)) for width in (model.nu, model.nk, model.nc))
         none = Trajectory(model, t[:1], start.q[None], start.p[None], u_none, rho_none, lam_none)
-        return Run(self, start, dt, t, feed, watches(events, until, none)).go(progress)
+        watched = watches(events, until, none)
+        return Run(self, start, dt, t, feed, watched, adapt, len(self._fractions(adapt)) if adapt else 1).go(progress)
 
     def _prescribed(self, kinematic: Any, q: Array, steps: int) -> Any:
         """Kinematic values without names; those that are not named stay as in q."""
