@@ -9,7 +9,8 @@
 //
 // Contract: row-major arrays, time first; raw pointers, no allocation, no exceptions; the caller gives `work` of
 // riccati_workspace(n, m) doubles. Only the lower triangles of Q, R, Qf are read. Every per-step array has a stride in
-// doubles from step to step, 0 for one that is constant in time; c, S, q, r, qf may be null (zero).
+// doubles from step to step, 0 for one that is constant in time; c, S, q, r, qf may be null (zero). Q, R, Qf may come
+// in parts: Q2, R2, Qf2 (with the strides of Q and R) and constant diagonals Qd, Rd are added where they are not null.
 // Never divides by a pivot that is not safely positive: it stops there and says so, later steps are complete.
 #pragma once
 
@@ -22,6 +23,7 @@ struct RiccatiProblem {
   const double *A = nullptr, *B = nullptr, *c = nullptr;                              // (n, n) (n, m) (n)
   const double *Q = nullptr, *S = nullptr, *R = nullptr, *q = nullptr, *r = nullptr;  // (n, n) (n, m) (m, m) (n) (m)
   const double *Qf = nullptr, *qf = nullptr;                                          // (n, n) (n)
+  const double *Q2 = nullptr, *R2 = nullptr, *Qf2 = nullptr, *Qd = nullptr, *Rd = nullptr;  // (n, n) (m, m) (n) (m)
   std::ptrdiff_t A_stride = 0, B_stride = 0, c_stride = 0, Q_stride = 0, S_stride = 0, R_stride = 0, q_stride = 0,
                  r_stride = 0;
   double regularization = 0.0;    // the problem is solved with R + regularization * 1
@@ -113,6 +115,16 @@ inline void solve_lower(int n, int columns, const double* l, std::ptrdiff_t ldl,
     }
 }
 
+// to (n, n) = a + b + diag(d); b and d may be null
+inline void sum_parts(int n, const double* a, const double* b, const double* d, double* to) {
+  const std::size_t count = static_cast<std::size_t>(n) * n;
+  if (b)
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+  else std::memcpy(to, a, count * sizeof(double));
+  if (d)
+    for (int i = 0; i < n; ++i) to[i * n + i] += d[i];
+}
+
 // The backward sweep. Returns false if some R + B'PB is not positive definite (see failed_step).
 inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, double* work) {
   const int n = problem.states, m = problem.inputs, steps = problem.steps;
@@ -134,7 +146,7 @@ inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, do
   double least = 2.0;
 
   // cost to go of the last state
-  std::memcpy(P, problem.Qf, nn * sizeof(double));
+  sum_parts(n, problem.Qf, problem.Qf2, problem.Qd, P);
   mirror_lower(n, P, n);
   if (problem.qf) std::memcpy(p, problem.qf, n * sizeof(double));
   else std::memset(p, 0, n * sizeof(double));
@@ -166,7 +178,8 @@ inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, do
     }
 
     // input block G = R + reg + B'PB, cross block H = S' + B'PA, gradient y = r + B'g
-    std::memcpy(G, problem.R + s * problem.R_stride, sizeof(double) * m * m);
+    const double* R2 = problem.R2 ? problem.R2 + s * problem.R_stride : nullptr;
+    sum_parts(m, problem.R + s * problem.R_stride, R2, problem.Rd, G);
     for (int i = 0; i < m; ++i) G[i * m + i] += problem.regularization;
     gemm(m, m, n, 1.0, B, 1, m, V, m, 1, 1.0, G, m, room, Part::lower);
     if (problem.S) {
@@ -198,7 +211,8 @@ inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, do
     solve_lower<true>(m, 1, G, m, k, 1);
 
     // cost to go: P = Q + A'PA - Y'Y, p = q + A'g - Y'y
-    std::memcpy(Z, problem.Q + s * problem.Q_stride, nn * sizeof(double));
+    const double* Q2 = problem.Q2 ? problem.Q2 + s * problem.Q_stride : nullptr;
+    sum_parts(n, problem.Q + s * problem.Q_stride, Q2, problem.Qd, Z);
     gemm(n, n, n, 1.0, A, 1, n, W, n, 1, 1.0, Z, n, room, Part::lower);
     gemm(n, n, m, -1.0, Y, 1, n, Y, n, 1, 1.0, Z, n, room, Part::lower);
     mirror_lower(n, Z, n);

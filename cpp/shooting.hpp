@@ -115,11 +115,13 @@ class Shooting {
     auto size = [](std::vector<double>& v, size_t count) { v.assign(count + 8, 0.0); };
     for (auto* v : {&lx_, &bx_, &gx_, &p_, &costates, &zs_}) size(*v, (N + 1) * n);
     for (auto* v : {&lu_, &bu_, &gu_, &k_}) size(*v, N * m);
-    for (auto* v : {&xx_, &P_, &Qc_, &Qm_}) size(*v, (N + 1) * n * n);
-    for (auto* v : {&uu_, &Rc_, &Rm_}) size(*v, N * m * m);
+    for (auto* v : {&xx_, &P_, &Qc_}) size(*v, (N + 1) * n * n);
+    for (auto* v : {&uu_, &Rc_}) size(*v, N * m * m);
     for (auto* v : {&xu_, &Sc_, &B_, &gains}) size(*v, N * n * m);
     size(A_, N * n * n);
     size(start_, n);
+    size(dQ_, n);
+    size(dR_, m);
     size(row_, std::max(n, m) * 4);
     size(work_, table.riccati_workspace(int(n), int(m)));
     if (inside_.any()) {
@@ -423,7 +425,15 @@ class Shooting {
     p.look = Pulse::look;
     p.looker = problem_.pulse;
     p.Q = Q_;
+    p.Qf = Q_ + N_ * n * n;
     p.R = R_;
+    if (newton) p.Q2 = xx_.data(), p.Qf2 = &xx_[N_ * n * n], p.R2 = uu_.data();
+    if (delta > 0) {
+      for (size_t i = 0; i < n; ++i) dQ_[i] = delta * Dx_[i];
+      for (size_t i = 0; i < m; ++i) dR_[i] = delta * Du_[i];
+      p.Qd = dQ_.data();
+      p.Rd = dR_.data();
+    }
     if (mixed_) p.S = S_;
     if (newton && mixed_) {
       Sm_.resize(xu_.size());
@@ -432,21 +442,6 @@ class Shooting {
     } else if (newton) {
       p.S = xu_.data();
     }
-    if (newton || delta > 0) {
-      auto sum = [&](const double* from, const double* more, const double* D, size_t count, size_t size, double* to) {
-        for (size_t k = 0; k < count; ++k, from += size * size, more += size * size, to += size * size) {
-          if (newton)
-            for (size_t i = 0; i < size * size; ++i) to[i] = from[i] + more[i];
-          else std::memcpy(to, from, size * size * sizeof(double));
-          for (size_t i = 0; i < size; ++i) to[i * size + i] += delta * D[i];
-        }
-      };
-      sum(Q_, xx_.data(), Dx_.data(), N_ + 1, n, Qm_.data());
-      sum(R_, uu_.data(), Du_.data(), N_, m, Rm_.data());
-      p.Q = Qm_.data();
-      p.R = Rm_.data();
-    }
-    p.Qf = p.Q + N_ * n * n;
     return p;
   }
 
@@ -472,25 +467,17 @@ class Shooting {
     table_.riccati_rollout(p, s, start_.data(), d->dX.data(), d->dU.data());
     d->kind = kind;
     d->delta = delta;
-    double bend = 0;
-    double* t = row_.data();
-    auto square = [&](const double* W, const double* D, const double* v, size_t size) {
-      gemv(int(size), int(size), 1.0, W, int(size), v, 0.0, t);
-      bend += dot(v, t, size);
-      if (delta > 0)
-        for (size_t i = 0; i < size; ++i) bend -= delta * D[i] * v[i] * v[i];
-    };
     for (size_t k = 0; k <= N_; ++k) {
-      const double *dx = &d->dX[k * n], *du = &d->dU[k * m];
       std::memcpy(&d->z[k * n], &p_[k * n], n * sizeof(double));
-      gemv(int(n), int(n), 1.0, &P_[k * n * n], int(n), dx, 1.0, &d->z[k * n]);
-      square(p.Q + k * n * n, Dx_.data(), dx, n);
-      if (k == N_) break;
-      square(p.R + k * m * m, Du_.data(), du, m);
-      if (p.S) {
-        gemv(int(n), int(m), 1.0, p.S + k * n * m, int(m), du, 0.0, t);
-        bend += 2 * dot(dx, t, n);
-      }
+      gemv(int(n), int(n), 1.0, &P_[k * n * n], int(n), &d->dX[k * n], 1.0, &d->z[k * n]);
+    }
+    // d'(H + delta D)d, by the optimality of d: what it is multiplied with is zero but for slopes, gaps and the start
+    double bend = dot(d->z.data(), d->dX.data(), n);
+    bend -= dot(bx_.data(), d->dX.data(), (N_ + 1) * n) + dot(bu_.data(), d->dU.data(), N_ * m);
+    if (p.c) bend += dot(&d->z[n], p.c, N_ * n);
+    if (delta > 0) {
+      for (size_t i = 0; i < (N_ + 1) * n; ++i) bend -= dQ_[i % n] * d->dX[i] * d->dX[i];
+      for (size_t i = 0; i < N_ * m; ++i) bend -= dR_[i % m] * d->dU[i] * d->dU[i];
     }
     d->curvature = bend;
     d->slope = dot(lx_.data(), d->dX.data(), (N_ + 1) * n) + dot(lu_.data(), d->dU.data(), N_ * m);
@@ -884,7 +871,8 @@ class Shooting {
     const int at = s.failed_step;
     if (at < 0) return {};
     // G = R + B'PB there
-    std::vector<double> G(p.R + at * m * m, p.R + (at + 1) * m * m), PB(n * m), push(m);
+    std::vector<double> G(m * m), PB(n * m), push(m);
+    for (size_t i = 0; i < m * m; ++i) G[i] = p.R[at * m * m + i] + p.R2[at * m * m + i];
     for (size_t i = 0; i < n; ++i)
       for (size_t j = 0; j < m; ++j)
         for (size_t h = 0; h < n; ++h) PB[i * m + j] += P_[((at + 1) * n + i) * n + h] * B_[(at * n + h) * m + j];
@@ -962,8 +950,8 @@ class Shooting {
   std::vector<double> start_X_, start_U_;
   // A, B; gradient of the cost, with the barrier, with multipliers; second order of the steps and rows
   std::vector<double> A_, B_, lx_, lu_, bx_, bu_, gx_, gu_, xx_, xu_, uu_;
-  // weights of the cost, with the rows' part, of an LQ problem; Q_, S_, R_: of Gauss-Newton; D: what weights are like
-  std::vector<double> Qc_, Sc_, Rc_, Qb_, Sb_, Rb_, Qm_, Sm_, Rm_, Dx_, Du_;
+  // weights of the cost, with the rows' part; Q_, S_, R_: of Gauss-Newton; D: what weights are like; d: delta D
+  std::vector<double> Qc_, Sc_, Rc_, Qb_, Sb_, Rb_, Sm_, Dx_, Du_, dQ_, dR_;
   const double *Q_ = nullptr, *S_ = nullptr, *R_ = nullptr;
   bool mixed_cost_ = false, mixed_ = false;  // whether S is not zero
   std::vector<double> k_, P_, p_, zs_, start_, E_, work_, chol_, rhs_, row_;

@@ -112,7 +112,10 @@ class MPC:
         low, high = np.full(len(names), -np.inf), np.full(len(names), np.inf)
         for name, pair in self.bounds.items():
             if name not in names:
-                raise ValueError(f"bounds: MPC bounds inputs, and {name!r} is none; known are {', '.join(names)}")
+                hint = f"known are {', '.join(names)}"
+                if name in self.system.x_names:
+                    hint = "it is a state: give the cost a wall near its limit (an ExpressionCost), or plan with optimize(bounds=...)"
+                raise ValueError(f"bounds: MPC bounds inputs, and {name!r} is none; {hint}")
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise ValueError(f"bounds of {name!r} must be a pair (low, high) with None for no bound")
             i = names.index(name)
