@@ -640,7 +640,6 @@ BAD = [
     (lambda: da.gaps(on_ball(da.Contact("ball")).model, [1.0]), "shape|needed"),
     (lambda: da.gap_hessian(on_ball(da.Contact("ball")).model, [0, 0, 0], [1.0, 2.0]), "weight"),
     (lambda: on_ball(da.Limit("x", 0.0), *(da.LinearRelation({"x": 1.0, "z": c}) for c in (1.0, 2.0, 3.0))), "constraint rows"),
-    (lambda: skate().simulate(skate().state(q={"x": 0.5}, v={"x": -1.0}), time=1.0).linearize(), "velocities"),
     (lambda: da.MidpointVI(da.Model([da.tx("x", mass=1.0)], [da.Limit("x", 0.0)]), 0.1).simulate(3.0, 10), "State"),
 ]  # fmt: skip
 
