@@ -141,7 +141,9 @@ def main(argv: list[str] | None = None) -> None:
         "variational, order 4": lambda n: longest_step(
             lambda dt: variational_error(n, dt, order=4), np.geomspace(0.02, 1.0, 60)
         ),
-        "force balance, stiff joints": lambda n: shorter_steps(lambda dt: engine_error(n, dt, 0.0), 0.16, 15 / SHORTEST),
+        "force balance, stiff joints": lambda n: shorter_steps(
+            lambda dt: engine_error(n, dt, 0.0), 0.16, 15 / SHORTEST
+        ),
         "force balance": lambda n: shorter_steps(lambda dt: engine_error(n, dt, SOFTNESS), 0.16, 15 / SHORTEST),
     }
     study = {name: [method(n) for n in counts] for name, method in methods.items()} if counts else {}
