@@ -53,17 +53,19 @@ class ExtendedKalmanFilter(GaussianFilter):
         self._make_core()
 
     def _make_core(self) -> None:
-        """The filter in the core: all of it for an integrator of free states and a sensor that is known there, else the algebra of updates."""
+        """The filter in the core: all of it for an integrator and a sensor that are known there, else the algebra of updates."""
         space, sensor = self.map, self.measurement
         flat = not self.tied and space.retract_jacobian(space.neutral()) is None
-        stepper = None if self.tied else space.compiled()
+        stepper = space.compiled()
+        if self.tied and stepper is not None and not stepper.ties:  # balls or wheels on constraints
+            stepper = None
         C, programs = sensor.compiled() if stepper is not None or flat else (None, [])
         if stepper is None and programs:
             C, programs = None, []
         limits = np.array([gate_threshold(self.gate, count) for count in range(sensor.size + 1)])
         dt = np.atleast_1d(np.asarray(space.dt, dtype=float))
         numbers = (self.R, list(sensor.angles), limits, self.Q, dt)
-        object.__setattr__(self, "_inner", _core.Kalman(stepper, Estimate, space.ndx, C, programs, *numbers))
+        object.__setattr__(self, "_inner", _core.Kalman(stepper, self.tied, Estimate, space.ndx, C, programs, *numbers))
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_inner"}
