@@ -8,6 +8,7 @@
 #include "calls.hpp"
 #include "ekf_problem.hpp"
 #include "threads.hpp"
+#include "tied.hpp"
 
 namespace dalembert {
 namespace {
@@ -25,16 +26,18 @@ bool all_finite(const double* x, size_t n) {
 // that fails) gives None: Python finds out and says it.
 class Kalman {
  public:
-  // n: tangent components; C (nz, nx): linear rows of the sensor, or None for a sensor that is a function in Python;
-  // programs (first row, code, constants, work, entries): entries of q as tapes, with their derivatives by q row by
-  // row; limits (nz + 1) of the squared length of an innovation by the number of its entries; Q (n, n) or (N, n, n), dt
-  // (1) or (N): one for every step
-  Kalman(const nb::object& stepper, const nb::object& estimate, int n, const OptArray& C, const nb::list& programs,
-         const Array& R, std::vector<int> angles, const Array& limits, const Array& Q, const Array& dt)
+  // tied: estimates stay on the constraints; n: tangent components; C (nz, nx): linear rows of the sensor, or None for
+  // a sensor that is a function in Python; programs (first row, code, constants, work, entries): entries of q as tapes,
+  // with their derivatives by q row by row; limits (nz + 1) of the squared length of an innovation by the number of its
+  // entries; Q (n, n) or (N, n, n), dt (1) or (N): one for every step
+  Kalman(const nb::object& stepper, bool tied, const nb::object& estimate, int n, const OptArray& C,
+         const nb::list& programs, const Array& R, std::vector<int> angles, const Array& limits, const Array& Q,
+         const Array& dt)
       : owner_(stepper),
         stepper_(stepper.is_none() ? nullptr : &nb::cast<const Stepper&>(stepper)),
         estimates_(estimate, {"mean", "covariance", "innovation", "distance", "accepted"}),
         table_(kernels()),
+        tied_(tied && stepper_),
         n_(size_t(n)),
         nx_(stepper_ ? stepper_->call().sizes().nx : n_),
         nz_(limits.size() - 1),
@@ -45,6 +48,8 @@ class Kalman {
         angles_(std::move(angles)),
         room_(table_.kalman_room(n, int(nz_))) {
     sized(R, nz_ * nz_, "R");
+    if (tied_ && !Tied::knows(stepper_->call().core().model()))
+      throw nb::value_error("these constraints are not known");
     if (Q_.size() % (n_ * n_) || Q_.empty()) throw nb::value_error("Q must be (n, n) or (N, n, n)");
     if (!C) return;
     C_.assign(C->data(), C->data() + C->size());
@@ -177,13 +182,14 @@ class Kalman {
   // what a call computes with
   struct Room {
     std::vector<double> all;
-    double *C, *H, *h, *Hr, *Rr, *er, *dx, *A, *B, *cross, *lam, *tape, *work;
+    double *C, *H, *h, *Hr, *Rr, *er, *dx, *A, *B, *cross, *noise, *lam, *tape, *work;
+    std::optional<Tied> tied;
     explicit Room(const Kalman& f) {
       const size_t n = f.n_, nz = f.nz_, m = f.stepper_ ? f.stepper_->call().sizes().nW : 0,
                    nc = f.stepper_ ? f.stepper_->call().sizes().nc : 0;
-      const size_t sizes[] = {nz * f.nx_, nz * n, nz,    nz * n, nz * nz,      nz,     n,
-                              n * n,      n * m,  n * n, nc + 1, f.tape_room_, f.room_};
-      double** const places[] = {&C, &H, &h, &Hr, &Rr, &er, &dx, &A, &B, &cross, &lam, &tape, &work};
+      const size_t sizes[] = {nz * f.nx_, nz * n, nz,    nz * n, nz * nz, nz,           n,
+                              n * n,      n * m,  n * n, n * n,  nc + 1,  f.tape_room_, f.room_};
+      double** const places[] = {&C, &H, &h, &Hr, &Rr, &er, &dx, &A, &B, &cross, &noise, &lam, &tape, &work};
       size_t total = 0, i = 0;
       for (size_t s : sizes) total += (s + 7) / 8 * 8;
       all.resize(total + 8);
@@ -193,6 +199,7 @@ class Kalman {
         at += (s + 7) / 8 * 8;
       }
       std::copy(f.C_.begin(), f.C_.end(), C);
+      if (f.tied_) tied.emplace(f.stepper_->call());
     }
   };
 
@@ -219,6 +226,14 @@ class Kalman {
     std::memset(r.B, 0, n_ * z.nW * sizeof(double));
     if (call.advance(lease, h, x, u, nullptr, r.lam, next, r.A, r.B)) return false;
     const double* Q = Q_.data() + (Q_.size() == n_ * n_ ? 0 : k * n_ * n_);
+    if (tied_) {
+      if (!r.tied->prepare(lease, next) || !r.tied->after_step(lease, next, r.A)) return false;
+      for (size_t i = 0; i < n_ * n_; ++i) r.noise[i] = scale * Q[i];
+      r.tied->along(r.noise);
+      if (!r.tied->settle(lease, next)) return false;
+      Q = r.noise;
+      scale = 1;
+    }
     table_.kalman_predict(int(n_), r.A, P, Q, scale, Pn, cross, r.work);
     return all_finite(next, nx_) && all_finite(Pn, n_ * n_);
   }
@@ -284,6 +299,11 @@ class Kalman {
     if (!stepper_)
       for (size_t i = 0; i < n_; ++i) next[i] = x[i] + r.dx[i];
     else if (!table_.kalman_move(stepper_->call().core().model(), x, r.dx, next, Pn)) return 3;
+    if (tied_) {
+      Lease lease(stepper_->call().core());
+      if (!r.tied->settle(lease, next) || !r.tied->prepare(lease, next)) return 3;
+      r.tied->along(Pn);
+    }
     return all_finite(next, nx_) && all_finite(Pn, n_ * n_) ? 0 : 3;
   }
 
@@ -291,6 +311,7 @@ class Kalman {
   const Stepper* stepper_;
   Slots estimates_;
   const KernelTable& table_;
+  const bool tied_;
   const size_t n_, nx_, nz_;
   const std::vector<double> R_, limits_, Q_, dt_;
   const std::vector<int> angles_;
@@ -306,10 +327,10 @@ class Kalman {
 void bind_ekf(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<Kalman>(m, "Kalman")
-      .def(nb::init<const nb::object&, const nb::object&, int, const OptArray&, const nb::list&, const Array&,
+      .def(nb::init<const nb::object&, bool, const nb::object&, int, const OptArray&, const nb::list&, const Array&,
                     std::vector<int>, const Array&, const Array&, const Array&>(),
-           "stepper"_a.none(), "estimate"_a, "n"_a, "C"_a.none(), "programs"_a, "R"_a, "angles"_a, "limits"_a, "Q"_a,
-           "dt"_a)
+           "stepper"_a.none(), "tied"_a, "estimate"_a, "n"_a, "C"_a.none(), "programs"_a, "R"_a, "angles"_a, "limits"_a,
+           "Q"_a, "dt"_a)
       .def("predict", &Kalman::predict, "estimate"_a.none(), "u"_a.none(), "k"_a.none())
       .def("update", &Kalman::update, "estimate"_a.none(), "z"_a.none())
       .def("gain", &Kalman::gain, "P"_a, "innovation"_a, "H"_a)

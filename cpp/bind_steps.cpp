@@ -5,6 +5,7 @@
 #include <mutex>
 #include "calls.hpp"
 #include "threads.hpp"
+#include "tied.hpp"
 
 namespace dalembert {
 namespace {
@@ -122,6 +123,7 @@ void bind_stepper(nb::module_& m) {
   nb::class_<Stepper>(m, "Stepper")
       .def(nb::init<nb::object, const Options&, nb::object, nb::object, nb::object, nb::object>(), nb::arg("core"),
            nb::arg("options"), nb::arg("state"), nb::arg("model"), nb::arg("at_rest"), nb::arg("no_lam"))
+      .def_prop_ro("ties", [](const Stepper& s) { return Tied::knows(s.call().core().model()); })
       .def("step", &Stepper::step, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
       .def("linearize", &Stepper::linearize, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
       .def("advance", &Stepper::advance, nb::arg("x").none(), nb::arg("u").none(), nb::arg("dt"),

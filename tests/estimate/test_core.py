@@ -206,3 +206,54 @@ def test_filters_travel():
     np.testing.assert_array_equal(again.run(start, U, Z).mean, kalman.run(start, U, Z).mean)
     estimate = pickle.loads(pickle.dumps(start))
     np.testing.assert_array_equal(estimate.mean, start.mean)
+
+
+def lift():
+    return da.MidpointVI(da.models.scissor_lift(2), 0.005), da.models.scissor_lift_configuration(0.6, segments=2)
+
+
+def hung():
+    """A rod whose ends hang on strings, the upper ends of which are one prescribed slider."""
+    rod = da.tx("x", da.tz("z", da.ry("turn", da.tx(-0.5, name="a", mass=0.5), da.tx(0.5, name="b", mass=0.5))))
+    slide = da.tx(da.Kinematic("s"), da.tx(-0.5, name="left"), da.tx(0.5, name="right"))
+    strings = [da.Distance("left", "a", 1.0), da.Distance("right", "b", 1.0)]
+    model = da.Model([rod, slide], [da.Gravity((0, 0, -9.8)), da.ConfigForce("turn", "twist"), *strings])
+    return da.MidpointVI(model, 0.01, order=4), {"z": -1.0}
+
+
+@pytest.mark.parametrize("make", [lift, hung])
+def test_filters_on_constraints(make):
+    vi, q = make()
+    system = da.System(vi, steps=20)
+    sensor = de.measure(system, system.x_names[0]) + de.measure(system, "p.*")
+    kalman = de.ExtendedKalmanFilter(system, sensor, Q=1e-5, R=1e-3)
+    assert kalman.tied
+    x = system.x(q=q)
+    U = np.zeros((20, system.nu))
+    U[:, vi.model.nu :] = x[vi.model.nqd : vi.model.nq] + 0.01 * np.sin(np.arange(20))[:, None]
+    Z = sensor.record((system.simulate(x, U), U), 1e-3, seed=1)
+    Z[5] = np.nan
+    start = kalman.start(system.retract(x, 0.01 * np.random.default_rng(0).normal(size=system.ndx)), 0.01)
+    run = kalman.run(start, U, Z)
+    for k in range(20):
+        before, cross = kalman.propagate(de.Estimate(run.mean[k], run.covariance[k]), U[k], k)  # in Python
+        found = kalman.predict(de.Estimate(run.mean[k], run.covariance[k]), U[k], k)
+        np.testing.assert_allclose(found.mean, before.mean, rtol=0, atol=2e-12)
+        np.testing.assert_allclose(found.covariance, before.covariance, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(run.predicted_mean[k + 1], before.mean, rtol=0, atol=2e-12)
+        np.testing.assert_allclose(run.predicted_covariance[k + 1], before.covariance, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(run.cross[k], cross, rtol=0, atol=1e-13)
+        z, x1, P = Z[k + 1], run.predicted_mean[k + 1], run.predicted_covariance[k + 1]
+        if np.isnan(z).all():
+            assert not run.accepted[k + 1]
+            continue
+        H, e = sensor.slope(x1), sensor.innovation(z, sensor.expected(x1))
+        K = P @ H.T @ np.linalg.inv(H @ P @ H.T + kalman.R)
+        M = np.eye(len(P)) - K @ H
+        mean = kalman.settle(system.retract(x1, K @ e))
+        onto = kalman.onto(mean)
+        np.testing.assert_allclose(run.mean[k + 1], mean, rtol=0, atol=2e-12)
+        after = onto @ (M @ P @ M.T + K @ kalman.R @ K.T) @ onto.T
+        np.testing.assert_allclose(run.covariance[k + 1], after, rtol=0, atol=1e-13)
+        assert run.accepted[k + 1]
+        assert system.violation(run.mean[k + 1]) < 1e-11
