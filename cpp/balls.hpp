@@ -8,29 +8,50 @@
 namespace dalembert {
 namespace DALEMBERT_ARCH {
 
-// columns of generators: Q (8 x 3) of two slots at joints j, j + 1, j + 2
+// columns of generators: Q (8 x 3) of two slots at joints j, j + 1, j + 2; their entries are `step` apart
 template <class T> struct BallColumns {
-  T a[2][3][8];
+  Eight<T> a[2][3];
   DAL_INLINE void read(const T* one, const T* two, const int* at, int step) {
-    for (int c = 0; c < 3; ++c)
-      for (int l = 0; l < 8; ++l) {
-        a[0][c][l] = one[at[c] + l * step];
-        a[1][c][l] = two[at[c] + l * step];
+    for (int c = 0; c < 3; ++c) {
+      if (step == 1) {
+        a[0][c].read(one + at[c]);
+        a[1][c].read(two + at[c]);
+        continue;
       }
+      T x[8], y[8];
+      for (int l = 0; l < 8; ++l) {
+        x[l] = one[at[c] + l * step];
+        y[l] = two[at[c] + l * step];
+      }
+      a[0][c].read(x);
+      a[1][c].read(y);
+    }
   }
   // columns by x and by y in place of those by the slots
   DAL_INLINE void combine(const BallMap<T>& m, T* one, T* two, const int* at, int step) const {
-    for (int e = 0; e < 3; ++e)
-      for (int l = 0; l < 8; ++l) {
-        T x = T(0.0), y = T(0.0);
 #pragma GCC unroll 3
-        for (int c = 0; c < 3; ++c) {
-          x += a[0][c][l] * m.x1(c, e) + a[1][c][l] * m.x2(c, e);
-          y += a[0][c][l] * m.y1(c, e) + a[1][c][l] * m.y2(c, e);
-        }
-        one[at[e] + l * step] = x;
-        two[at[e] + l * step] = y;
+    for (int e = 0; e < 3; ++e) {
+      Eight<T> x{}, y{};
+#pragma GCC unroll 3
+      for (int c = 0; c < 3; ++c) {
+        x.add(m.x1(c, e), a[0][c]);
+        x.add(m.x2(c, e), a[1][c]);
+        y.add(m.y1(c, e), a[0][c]);
+        y.add(m.y2(c, e), a[1][c]);
       }
+      if (step == 1) {
+        x.write(one + at[e]);
+        y.write(two + at[e]);
+        continue;
+      }
+      T p[8], q[8];
+      x.write(p);
+      y.write(q);
+      for (int l = 0; l < 8; ++l) {
+        one[at[e] + l * step] = p[l];
+        two[at[e] + l * step] = q[l];
+      }
+    }
   }
 };
 
@@ -38,11 +59,7 @@ template <class T> struct BallColumns {
 template <class T> struct BallHessian {
   Mat3<T> h11, h12, h22;
   DAL_INLINE BallHessian(const BallColumns<T>& P, const BallColumns<T>& Q) {
-    auto product = [&](int i, int c, int k, int e) {
-      T s = P.a[i][c][0] * Q.a[k][e][0];
-      for (int l = 1; l < 8; ++l) s += P.a[i][c][l] * Q.a[k][e][l];
-      return s;
-    };
+    auto product = [&](int i, int c, int k, int e) { return P.a[i][c].dot(Q.a[k][e]); };
     for (int c = 0; c < 3; ++c)
       for (int e = c; e < 3; ++e) {
         h11(c, e) = h11(e, c) = product(0, c, 0, e);

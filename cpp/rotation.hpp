@@ -74,13 +74,18 @@ template <class T> DAL_INLINE TurnFactors<T> turn_factors(const T& s, const T& c
   return f;
 }
 
-// D of (13.1)
+// D of (13.1), with s = |phi|^2: 1 + [phi]x/2 + c (phi phi^T - s 1)
+template <class T> DAL_INLINE Mat3<T> inverse_jacobian(const V3<T>& phi, const T& s, const T& c) {
+  const V3<T> a = phi * c, h = phi * T(0.5);
+  const T d = T(1.0) - c * s, xy = a.x * phi.y, xz = a.x * phi.z, yz = a.y * phi.z;
+  return {
+      {d + a.x * phi.x, xy - h.z, xz + h.y, xy + h.z, d + a.y * phi.y, yz - h.x, xz - h.y, yz + h.x, d + a.z * phi.z}};
+}
 template <class T> DAL_INLINE Mat3<T> turn_slope(const V3<T>& phi) {
   const T s = dot(phi, phi), half = T(0.5) * sqrt_(s + T(1e-300));
   T sine, cosine;
   sincos_array(&half, &sine, &cosine, 1);
-  const Mat3<T> P = cross_matrix(phi);
-  return identity3<T>() + P * T(0.5) + P * P * turn_factors(s, cosine, sine).c;
+  return inverse_jacobian(phi, s, turn_factors(s, cosine, sine).c);
 }
 
 // ---- One ball in a step
@@ -101,11 +106,11 @@ template <class T> DAL_APART void ball_midpoint(Work<T>& w, const Ball& b, const
   const T f = select(lt(n2, T(1e-8)), (T(2.0) - n2 * T(2.0 / 3) / (d[0] * d[0])) / d[0], T(2.0) * half / n);
   m.phi = {f * d[1], f * d[2], f * d[3]};
   put_three(w.kin.v + b.v, m.phi * idt);
-  m.by = turn_factors(dot(m.phi, m.phi), d[0], n);
-  const T h = T(0.5);
-  const Mat3<T> P = cross_matrix(m.phi), one = identity3<T>();
-  m.A = (one + P * m.by.t) * h;
-  m.D = one + P * h + P * P * m.by.c;
+  const T s = dot(m.phi, m.phi), h = T(0.5);
+  m.by = turn_factors(s, d[0], n);
+  const V3<T> t = m.phi * (h * m.by.t);
+  m.A = {{h, -t.z, t.y, t.z, h, -t.x, -t.y, t.x, h}};
+  m.D = inverse_jacobian(m.phi, s, m.by.c);
 }
 
 // Midpoint and velocity of a step.

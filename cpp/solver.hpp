@@ -310,16 +310,17 @@ template <class T> T chain_factor_ball(Work<T>& w, int j, T* Phi, T* Pht, T* Up,
   }
   Mat3<T> D = m.N;
   if (!M.joints[j].leaf) {
-    for (int i = 0; i < 3; ++i)
-      for (int k = 0; k < 3; ++k) D(i, k) -= P[i].dot(U[k]);
+    Eight<T> below[3] = {};  // Phi P_2
     for (int l = 0; l < 8; ++l) {
       c.read(Phi + 8 * l);
-      for (int i = 0; i < 3; ++i) U[i].add(w.gen.P2j[8 * (first + i) + l], c);
+      for (int i = 0; i < 3; ++i) below[i].add(w.gen.P2j[8 * (first + i) + l], c);
       c.read(Pht + 8 * l);
       for (int i = 0; i < 3; ++i) W[i].add(w.gen.P1j[8 * (first + i) + l], c);
     }
-    for (int i = 0; i < 3; ++i)
-      for (int k = 0; k < 3; ++k) D(i, k) += P[i].dot(U[k]);
+    for (int k = 0; k < 3; ++k) {
+      for (int i = 0; i < 3; ++i) D(i, k) += P[i].dot(below[k]);
+      U[k].add(T(1.0), below[k]);
+    }
   }
   const V3<T> a = three(D.m), b = three(D.m + 3), d = three(D.m + 6), ab = cross(a, b), bd = cross(b, d),
               da = cross(d, a);

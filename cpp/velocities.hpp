@@ -31,9 +31,11 @@ template <class T> DAL_APART void velocity_rows(Work<T>& w, const Slots<T>& s, c
   const ModelData& M = *w.M;
   const int nv = M.nv;
   for (size_t i = 0; i < M.balls.size(); ++i) ball_slots(w.balls[i]);
+  const Element* before = nullptr;
   for (int c = M.nh; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    const T b = as_velocity(e, [&](auto kind) { return kind.rate(w, e, w.kin.q, w.kin.v, w.kin.mid); });
+    const T b = as_velocity(e, [&](auto kind) { return kind.rate(w, e, before, w.kin.q, w.kin.v, w.kin.mid); });
+    before = &e;
     const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars, n = e.n;
     const double* turn = M.local_turn.data() + e.vars;
     const T *a = w.local.gradient, *by_q = w.local.a;

@@ -68,10 +68,36 @@ struct Slip {
     }
   };
 
+  // whether two rows are of one contact, and differ in their directions t alone
+  static bool same(const ModelData& M, const Element& e, const Element& o) {
+    if (e.kind != o.kind || e.site_a != o.site_a || e.site_b != o.site_b || e.site_c != o.site_c) return false;
+    const double *x = M.relation.data() + int(e.par[0]), *y = M.relation.data() + int(o.par[0]);
+    for (int i = 3; i < 10; ++i)
+      if (x[i] != y[i]) return false;
+    return true;
+  }
+
   // a into w.local.gradient, the derivative of a v (v of all variables held) by q into w.local.a. Returns b, which is
   // 0. Joints i below k turn with it: the sum of d(v_i u_i(X)) over them is w_k x V - W x u_k(X), V and W their sums of
-  // v_i u_i(X) and v_i w_i.
-  template <class T> static T rate(Work<T>& w, const Element& e, const T*, const T* v, const Poses<T>& P) {
+  // v_i u_i(X) and v_i w_i. `before`: the row that was evaluated last, with nothing else since, or null; one of the
+  // same contact has left everything but the products with t in the scratch.
+  template <class T>
+  static T rate(Work<T>& w, const Element& e, const Element* before, const T*, const T* v, const Poses<T>& P) {
+    const ModelData& M = *w.M;
+    const int n = e.n;
+    const unsigned char* flag = M.path_flag.data() + e.vars;
+    V3<T>*u = w.local.d_i, *axis = w.local.axis, *dV = w.local.vec_a, *V = w.local.dd_i;
+    if (!before || !same(M, e, *before)) velocities(w, e, v, P);
+    const V3<T> t = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(M.relation.data() + int(e.par[0])));
+    for (int k = 0; k < n; ++k) {
+      w.local.gradient[k] = T(double(flag[k] & 1) - double(flag[k] >> 1 & 1)) * dot(t, u[k]);
+      w.local.a[k] = dot(t, dV[k]) + (flag[k] & 4 ? dot(cross(axis[k], t), V[0]) : T(0.0));
+    }
+    return T(0.0);
+  }
+  // u_i(X) into w.local.d_i, axes into w.local.axis, V into the first of w.local.dd_i, its derivatives into
+  // w.local.vec_a
+  template <class T> static void velocities(Work<T>& w, const Element& e, const T* v, const Poses<T>& P) {
     const ModelData& M = *w.M;
     const unsigned char* anc = M.ancestry.data() + e.pair;
     const int *lv = M.local_v.data() + e.vars, n = e.n;
@@ -83,8 +109,7 @@ struct Slip {
       const V3<T>& a = P.a[c.lj[i]];
       u[i] = point_velocity(J, a, P.p[c.lj[i]], c.X);
       axis[i] = J.turns() ? a : zero3<T>();
-      const T s = c.sign(i), x = s * v[lv[i]];
-      w.local.gradient[i] = s * dot(c.t, u[i]);
+      const T x = c.sign(i) * v[lv[i]];
       below[i] = turning[i] = zero3<T>();
       V += u[i] * x;
       W += axis[i] * x;
@@ -96,12 +121,10 @@ struct Slip {
       below[up] += below[i] + u[i] * x;
       turning[up] += turning[i] + axis[i] * x;
     }
-    for (int k = 0; k < n; ++k) {
-      const V3<T> dV = cross(W, c.moved(M.joints[c.lj[k] - 1], P, k, axis[k])) + cross(axis[k], below[k]) -
-                       cross(turning[k], u[k]);
-      w.local.a[k] = dot(c.t, dV) + (c.flag[k] & 4 ? dot(cross(axis[k], c.t), V) : T(0.0));
-    }
-    return T(0.0);
+    for (int k = 0; k < n; ++k)
+      below[k] = cross(W, c.moved(M.joints[c.lj[k] - 1], P, k, axis[k])) + cross(axis[k], below[k]) -
+                 cross(turning[k], u[k]);
+    w.local.dd_i[0] = V;
   }
 
   // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b, which is 0.

@@ -23,7 +23,8 @@ struct TapeVelocity {
   }
 
   // a into w.local.gradient, the derivative of a v + b (v of all variables held) by q into w.local.a. Returns b.
-  template <class T> static T rate(Work<T>& w, const Element& e, const T* q, const T* v, const Poses<T>& P) {
+  template <class T>
+  static T rate(Work<T>& w, const Element& e, const Element*, const T* q, const T* v, const Poses<T>& P) {
     const T b = value(w, e, q, P, 2);
     const int *lv = w.M->local_v.data() + e.vars, n = e.n;
     for (int i = 0; i < n; ++i)
