@@ -127,7 +127,7 @@ def _loop(
         if ekf is not None and estimate is not None:
             truth = vi.f(truth, w)
             Z[k] += ekf.measurement.expected(truth)
-            row = min(k, len(ekf.Q) - 1) if np.ndim(ekf.Q) == 3 else k  # noise per step: the last goes on
+            row = min(k, len(np.asarray(ekf.Q)) - 1) if np.ndim(ekf.Q) == 3 else k  # noise per step: the last goes on
             estimate = ekf.update(ekf.predict(estimate, w, row), Z[k])
             x = estimate.mean
             variances.append(np.diag(estimate.covariance))

@@ -232,6 +232,7 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "axes_by": facts.get("axes_move", False) or facts.get("height", False) or facts.get("slip", False),
         "row_length": _row_length(model, write),
         "four_columns": real == "double",
+        "no_finish": bool(facts["balls"] or facts["nvc"]),
         "and_multipliers": ", multipliers" if nc else "",
         "and_x_columns": ", and X = N^-1 C0'" if nc else "",
         "minus_constraint": " - Dh(q_k)' lambda" if facts["nh"] else "",

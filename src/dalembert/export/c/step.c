@@ -54,7 +54,7 @@ enum {
 #define H_TOLERANCE R(@h_tolerance@)
 #define SLACK R(@slack@)     /* an iteration that stagnates at rounding is accepted within so many tolerances */
 #define EPSILON R(@epsilon@) /* half the distance from 1 to the next number */
-//@ if balls
+//@ if no_finish
 //@ else
 #define FINISH R(@finish@)   /* a step of Newton's method below it is the last, and nothing is evaluated after it */
 //@ end
@@ -1466,21 +1466,24 @@ static void constraint_poses(mech *m, const real *q) {
 /* h and Dh at q; returns the largest |h| in units of its tolerance */
 static real constraint_rows(mech *m, const real *q, real *jacobian) {
   real error = 0;
+//@ if nh
   int c, i;
   constraint_poses(m, q);
 //@ if repeats
   for (i = 0; i < NH * NV; ++i) jacobian[i] = 0;
 //@ end
   for (c = 0; c < NH; ++c) {
-//@ if nh
     const element *e = &constraints[c];
     real size = 0;
     constraint(m, e, q, @end@, 0, &size);
     m->h[c] = m->out[0];
     for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] @plus_if_repeats@= m->out[1 + i];
     error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
-//@ end
   }
+//@ else
+  constraint_poses(m, q);
+  (void)jacobian;
+//@ end
   return error;
 }
 //@ end
@@ -2220,9 +2223,12 @@ static int newton(mech *m, real dt) {
     /* factors are used again when the observed rate says that this iteration will be the last */
     reuse = fresh && error < before && R(4.0) * error * (error / before) <= R(1.0);
     if (!reuse && !newton_matrix(m, dt)) return @N@_SINGULAR;
+//@ if nvc
+    if (reuse && !schur_factor(m, NC, ND)) return @N@_SINGULAR; /* rates: what is left of c is divided by dt */
+//@ end
     fresh = 1;
     moved = newton_step(m, dt);
-//@ if balls
+//@ if no_finish
     last = moved <= EPSILON;
 //@ else
     if (reuse && moved <= FINISH) { /* p needs no more than the new multipliers: p_k+1 = p_k + dt (L_q + F) - C0' lambda */
