@@ -126,6 +126,10 @@ class System(OneStepMap):
         """The state (nx,) on the constraints nearest to x."""
         return self.one_step.settle(self._x(x))
 
+    def nearby(self, x: Array, away: Array) -> Array:
+        """States (m, nx) that motions can have, from such a state x (nx,) and tangent vectors `away` (m, ndx) in which motions can leave it."""
+        return self.one_step.nearby(floats(x, "x"), floats(away, "away"))
+
     def free_difference(self, x0: Array, x1: Array) -> Array:
         """`difference` of x0 and x1 without what no step feels (momenta across constraints)."""
         return self.one_step.free_difference(floats(x0, "x0"), floats(x1, "x1"))

@@ -36,7 +36,14 @@ MECHANISMS = {"crane": rod_pendulum, "five-bar": five_bar, "closed chain": close
 
 
 def study(
-    name: str, runs: int, sigma: float = 0.015, *, reduced: bool | None = None, steps: int = 100, spread: float = 0.05
+    name: str,
+    runs: int,
+    sigma: float = 0.015,
+    *,
+    reduced: bool | None = None,
+    steps: int = 100,
+    spread: float = 0.05,
+    **options: bool,
 ) -> dict[str, float]:
     """Filters of noisy motions: mean NEES along the constraints, share of runs above 2 n, largest |h|, mean error of q."""
     model, q, names = MECHANISMS[name]()
@@ -44,7 +51,7 @@ def study(
     nv, nd, push = model.nv, model.nd, 1e-3
     sensor = da.measure(system, *names)
     Q = [0.0] * nv + [push**2] * nd
-    kalman = da.ExtendedKalmanFilter(system, sensor, Q=Q, R=sigma**2, reduced=reduced)
+    kalman = da.ExtendedKalmanFilter(system, sensor, Q=Q, R=sigma**2, reduced=reduced, **options)
     U, start = np.zeros((steps, model.nu)), system.settle(system.x(q))
     free = system.tangent(start[None])
     assert free is not None
@@ -93,6 +100,70 @@ def test_two_hundred_runs(name: str) -> None:
     found = study(name, 200)
     assert found["h"] < 1e-9
     assert abs(found["nees"] - found["n"]) < 2 * np.sqrt(2 * found["n"] / 200)
+
+
+@pytest.mark.slow
+def test_second_order_is_honest_where_the_chain_whips_round() -> None:
+    """With coarse sensors the estimates are wide where the motion bends most (1.5 s): a filter of first order becomes too sure there."""
+    whole, first, second = (
+        study("closed chain", 40, 0.05, **options)
+        for options in ({"reduced": False}, {}, {"second_order": True})  # type: ignore[arg-type]
+    )
+    assert second["h"] < 1e-9
+    assert second["bad"] <= whole["bad"] / 3
+    assert second["nees"] < first["nees"] < whole["nees"]
+    assert abs(second["nees"] - 6) < 3 * np.sqrt(2 * 6 / 40)
+
+
+class Parabola(da.OneStepMap):
+    """x' = x + x^2, of which all moments are known."""
+
+    nx, nu, x_names, u_names = 1, 0, ("x",), ()
+
+    def f(self, x: np.ndarray, u: np.ndarray, k: int = 0) -> np.ndarray:
+        return np.asarray(x) + np.asarray(x) ** 2
+
+    def linearize(self, x: np.ndarray, u: np.ndarray, k: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([[1 + 2 * x[0]]]), np.zeros((1, 0))
+
+
+def test_second_order_of_a_parabola_and_of_a_bent_sensor() -> None:
+    sensor = da.Measurement(lambda x: x**3, lambda x: 3 * x[None] ** 2, ("cube",))
+    kalman = da.ExtendedKalmanFilter(Parabola(), sensor, Q=0.0, R=1e-2, second_order=True)
+    start = kalman.start([0.5], 0.09)
+    ahead = kalman.predict(start, [])
+    np.testing.assert_allclose(ahead.mean, 0.5 + 0.25 + 0.09)
+    np.testing.assert_allclose(ahead.covariance, 4 * 0.09 + 2 * 0.09**2)
+    # the most likely state of (x - 0.5)^2 / 0.09 + (1 - x^3)^2 / 0.01
+    grid = np.linspace(0.4, 1.2, 400_001)
+    best = grid[np.argmin((grid - 0.5) ** 2 / 0.09 + (1 - grid**3) ** 2 / 0.01)]
+    assert abs(kalman.update(start, [1.0]).mean[0] - best) < 1e-3 * 0.05
+    missing = kalman.update(start, [np.nan])
+    np.testing.assert_array_equal(missing.mean, start.mean)
+
+
+def test_second_order_is_the_first_where_nothing_bends() -> None:
+    """A slider: same numbers; balls, prescribed and exactly known variables: no trouble."""
+    slider = da.System(da.MidpointVI(da.Model([da.tx("x", mass=2.0)], [da.ConfigForce("x", "push")]), 0.1), steps=3)
+    runs = []
+    for bent in (False, True):
+        kalman = da.ExtendedKalmanFilter(slider, da.measure(slider, "x"), Q=1e-4, R=0.01, second_order=bent)
+        runs.append(kalman.run(kalman.start([0.1, 0.0], 0.1), np.ones((3, 1)), [[0.1], [0.2], None, [0.3]]))
+    np.testing.assert_allclose(runs[0].mean, runs[1].mean, atol=1e-13)
+    np.testing.assert_allclose(runs[0].covariance, runs[1].covariance, atol=1e-13)
+    hanging = da.System(da.MidpointVI(crane(), 1 / 30), steps=5)
+    x0 = hanging.x({"x": 0.3, "y": -np.sqrt(1 - 0.09), "r": 1.0})
+    kalman = da.ExtendedKalmanFilter(
+        hanging, da.measure(hanging, "x", "y"), Q=[1e-8] * 2 + [0] * 2 + [1e-6] * 2 + [0] * 2, R=1e-4, second_order=True
+    )
+    P = [4e-4] * 2 + [0] * 2 + [0.01] * 2 + [0] * 2
+    out = kalman.run(kalman.start(x0, P), np.tile([0.01, 1.0], (5, 1)), np.tile([0.3, -0.95], (6, 1)))
+    assert np.abs(da.constraints(crane(), out.mean[:, :4])).max() < 1e-9
+    np.testing.assert_allclose(out.mean[1:, 2:4], np.tile([0.01, 1.0], (5, 1)), atol=1e-9)
+    ball = da.MidpointVI(da.Model([da.ball("b", da.tz(-1.0, mass=1.0, inertia=(0.1, 0.1, 0.1)))], [da.Gravity()]), 0.02)
+    kalman = da.ExtendedKalmanFilter(ball, da.measure(ball, "b.q*"), Q=1e-6, R=1e-3, second_order=True)
+    ahead = kalman.predict(kalman.start(ball.state(), 0.01), [])
+    assert np.linalg.eigvalsh(kalman.update(ahead, [1.0, 0.02, 0.0, 0.0]).covariance).min() > 0
 
 
 @pytest.mark.parametrize("kind", [da.ExtendedKalmanFilter, da.UnscentedKalmanFilter, da.ParticleFilter])

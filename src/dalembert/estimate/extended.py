@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from .. import _core
 from ..arrays import Array, floats, needed
 from ..integrate import OneStep
-from .filter import Estimate, GaussianFilter, along, check_finite, factor, gate_threshold, present
+from .filter import Estimate, GaussianFilter, along, check_finite, factor, gate_threshold, present, recentred, root
 from .measurement import Measurement
 
 
@@ -29,6 +29,11 @@ class ExtendedKalmanFilter(GaussianFilter):
     stay on them, with the linearization of `reduce_state`; `reduced=False` filters the whole state, as the papers do.
 
     The covariance update is (1 - K H) P (1 - K H)' + K R K', which stays positive semidefinite for any gain.
+
+    `second_order=True` is for estimates that are wide where the motion bends much (mechanisms that whip round, loops with coarse
+    sensors), where a filter of first order becomes too sure: the prediction then has the second-order terms of the step, in the mean
+    1/2 sum_j F[s_j, s_j] and in the covariance 1/2 sum_ij F[s_i, s_j] F[s_i, s_j]' with the axes s_j of the covariance, found from
+    n (n + 1) more steps, n the number of directions; and an update is iterated until its linearization is that at the new mean.
 
     >>> import dalembert as da
     >>> pendulum = da.Model([da.rx("theta", da.tz(-1.0, name="bob", mass=1.0))], [da.Gravity((0, 0, -9.8))])
@@ -47,6 +52,7 @@ class ExtendedKalmanFilter(GaussianFilter):
     R: ArrayLike
     gate: float | None = None
     reduced: bool | None = None
+    second_order: bool = False
 
     def __post_init__(self) -> None:
         self._check()
@@ -74,7 +80,7 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0, *, dt: float | None = None) -> Estimate:
         """See `GaussianFilter.predict`."""
-        if dt is None:
+        if dt is None and not self.second_order:
             new: Estimate | None = self._inner.predict(estimate, u, k)  # None: in Python, or something is wrong
             if new is not None:
                 return new
@@ -94,11 +100,42 @@ class ExtendedKalmanFilter(GaussianFilter):
         new = AP @ A.T + noise
         new = (new + new.T) / 2
         check_finite(mean, new, self.map, k)
-        return Estimate(mean, new), AP.T
+        after = Estimate(mean, new)
+        return (self._bent(estimate, after, u, k, dt) if self.second_order else after), AP.T
+
+    def _bent(self, before: Estimate, after: Estimate, u: Array, k: int, dt: float | None) -> Estimate:
+        """The prediction `after` of first order with the terms of second order."""
+        space, step = self.stepper(k, dt)
+        axes = root(before.covariance).T if not self.tied else self._axes(before)
+        axes = axes[np.abs(axes).max(axis=1, initial=0.0) > 0]
+        i, j = np.triu_indices(len(axes), 1)
+        ways = np.vstack([axes, (axes[i] + axes[j]) / np.sqrt(2)])
+        points = space.nearby(before.mean, np.vstack([ways, -ways]))
+        images = self.map.free_difference(after.mean, np.asarray(space.f_batch(points, u, step)))
+        onto = self.onto(after.mean)
+        images = images if onto is None else images @ onto.T
+        bends = images[: len(ways)] + images[len(ways) :]  # F[s, s] of every way s
+        own = bends[: len(axes)]
+        mixed = bends[len(axes) :] - 0.5 * (own[i] + own[j])
+        mean = self.settle(self.map.retract(after.mean, 0.5 * own.sum(axis=0)))
+        P = after.covariance + 0.5 * own.T @ own + mixed.T @ mixed
+        P = along(self.onto(mean), recentred(self.map, after.mean, mean, P))
+        check_finite(mean, P, self.map, k)
+        return Estimate(mean, P)
+
+    def _axes(self, estimate: Estimate) -> Array:
+        """Principal axes (n, ndx) of a covariance along constraints."""
+        basis = self.map.tangent(estimate.mean[None]).basis[0]  # type: ignore[union-attr]
+        return np.asarray((basis @ root(basis.T @ estimate.covariance @ basis)).T)
 
     def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Estimate:
         """See `GaussianFilter.update`."""
         felt = self.felt(u)
+        new = self._updated(estimate, z, felt)
+        return self._iterated(estimate, new, z, felt) if self.second_order and new.accepted else new  # type: ignore[arg-type]
+
+    def _updated(self, estimate: Estimate, z: ArrayLike | None, felt: Array | None) -> Estimate:
+        """The update with the slopes at the mean of `estimate`."""
         new: Estimate | None = self._inner.update(estimate, z)  # None: a sensor of Python's, or something is wrong
         if new is not None:
             return new
@@ -121,7 +158,48 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     def _in_core(self, start: Estimate, inputs: Array, rows: Array | None, dt: Array | None) -> Any:
         """See `GaussianFilter`."""
-        if rows is None:
+        if rows is None or self.second_order:
             return None
         found = self._inner.run(start.mean, start.covariance, inputs, rows, dt)
         return None if found is None else (*found[:-1], found[-1] != 0.0)
+
+    def _iterated(self, before: Estimate, first: Estimate, z: ArrayLike, u: Array | None) -> Estimate:
+        """The update `first` repeated with the slopes at its own mean until that is the most likely state (Gauss-Newton)."""
+        space, sensor, x = self.map, self.measurement, first.mean
+        values, rows = present(z, sensor)
+        R = np.asarray(self.R)[rows][:, rows]
+        base, up = self._coordinates(before.mean)
+        P = up @ before.covariance @ up.T
+        weight = np.linalg.pinv(P, hermitian=True)
+
+        def off(y: Array) -> tuple[Array, Array]:  # from the prediction, and from the measurement
+            return up @ space.free_difference(before.mean, y), sensor.innovation(values, sensor.expected(y, u))[rows]
+
+        def cost(a: Array, e: Array) -> float:
+            return float(a @ weight @ a + e @ np.linalg.solve(R, e))
+
+        a, e = off(x)
+        for _ in range(6):
+            base, _ = self._coordinates(x)
+            turn = space.difference_jacobian(before.mean, x)
+            J = np.linalg.inv(up @ (base if turn is None else turn @ base))
+            P_here, back = J @ P @ J.T, -J @ a
+            H = sensor.slope(x, u)[rows] @ base
+            K = np.linalg.solve(H @ P_here @ H.T + R, H @ P_here).T
+            M = np.eye(len(P)) - K @ H
+            new = M @ P_here @ M.T + K @ R @ K.T
+            move = back + K @ (e - H @ back)
+            y = self.settle(space.retract(x, base @ move))
+            small = float(np.abs(move).max(initial=0.0)) <= 1e-3 * float(np.sqrt(np.diag(new).max(initial=0.0)))
+            a_y, e_y = off(y)
+            if small or not cost(a_y, e_y) < cost(a, e):
+                break
+            x, a, e = y, a_y, e_y
+        P = base @ new @ base.T
+        return Estimate(x, (P + P.T) / 2, first.innovation, first.distance, True)
+
+    def _coordinates(self, x: Array) -> tuple[Array, Array]:
+        """Directions (ndx, n) in which x may be wrong, and the matrix (n, ndx) that reads how far it is."""
+        found = self.map.tangent(x[None]) if self.tied else None
+        eye = np.eye(self.map.ndx)
+        return (eye, eye) if found is None else (found.basis[0], found.lower[0])

@@ -188,7 +188,9 @@ def _may_run_in_core(kalman: GaussianFilter) -> bool:
     """Whether the filter is one that the core knows; the system says whether it can."""
     sensor = kalman.measurement
     linear = sensor.matrix is not None and not sensor.angles and sensor.size <= 64
-    return type(kalman) is ExtendedKalmanFilter and np.ndim(kalman.Q) == 2 and linear and not kalman.tied
+    if type(kalman) is not ExtendedKalmanFilter or kalman.second_order:
+        return False
+    return np.ndim(kalman.Q) == 2 and linear and not kalman.tied
 
 
 def _one_by_one(

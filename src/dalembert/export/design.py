@@ -31,6 +31,8 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
     own = ekf.system.one_step if isinstance(ekf.system, System) else ekf.system
     if not isinstance(own, MidpointVI) or own.model is not vi.model or own.scheme != vi.scheme:
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
+    if ekf.second_order:
+        raise ExportError("filters with second_order=True are not written in C", culprit="ekf")
     sensor = ekf.measurement
     Q = np.asarray(ekf.Q)
     moving = Q.ndim == 3  # one matrix per step

@@ -47,7 +47,7 @@ from .midpoint_steps import MidpointSteps
 from .onestep import OneStepMap, Tangent
 from .prescribed import coordinates_after, input_names, inputs_between
 from .quality import check_accuracy, say
-from .reachable import in_gauge_of, settled, tangent
+from .reachable import in_gauge_of, nearby, settled, tangent
 from .scheme import Scheme
 from .trajectory import State, Trajectory, fixed, joined
 from .turns import steps_of
@@ -832,6 +832,10 @@ class MidpointVI(OneStepMap):
     def settle(self, x: Array) -> Array:
         """The state (nx,) on the constraints nearest to x, its momentum L_v of a velocity along them."""
         return settled(self.model, x) if self.model.nc else x
+
+    def nearby(self, x: Array, away: Array) -> Array:
+        """States (m, nx) on the constraints, from x (nx,) on them and tangent vectors `away` (m, ndx) along them."""
+        return nearby(self.model, x, away) if self.model.nc else self.retract(x, away)
 
     def free_difference(self, x0: Array, x1: Array) -> Array:
         """The tangent vector at x0 that leads to x1 once both momenta have the same part across the constraints, which no step feels."""

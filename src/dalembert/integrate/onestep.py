@@ -221,8 +221,12 @@ class OneStepMap(StateSpace):
         """The state (nx,) that motions can have and that is nearest to x: x itself, unless there are constraints."""
         return x
 
+    def nearby(self, x: Array, away: Array) -> Array:
+        """States (m, nx) that motions can have, from such a state x (nx,) and tangent vectors `away` (m, ndx) in which motions can leave it."""
+        return self.retract(x, away)
+
     def free_difference(self, x0: Array, x1: Array) -> Array:
-        """`difference` of x0 and x1 without what no step feels (momenta across constraints): what a law along constraints feeds back."""
+        """`difference` of x0 (nx,) and x1 (..., nx) without what no step feels (momenta across constraints): what laws feed back."""
         return self.difference(x0, x1)
 
     def advance(self, x: Array, u: Array, k: int = 0) -> tuple[Array, Array, Array]:

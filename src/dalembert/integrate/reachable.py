@@ -25,6 +25,7 @@ from ..errors import SingularityError
 from ..mechanics import (
     constraint_hessian,
     constraint_jacobian,
+    constraints,
     core,
     lagrangian_second,
     satisfy_constraints,
@@ -36,15 +37,21 @@ from .onestep import StateSpace, Tangent, slopes
 
 def along(model: Model, X: Array) -> tuple[Array, Array, Array]:
     """(v (n, nv), L_v (n, nd), nu (n, nc)) of states X (n, nx): velocities along the constraints, their momenta, the gauges of p."""
+    nq, nd = model.nq, model.nd
+    v, own = _own(model, X)
+    nu = [
+        np.linalg.lstsq(constraint_jacobian(model, a)[:, :nd].T, rest, rcond=1e-12)[0]
+        for a, rest in zip(X[:, :nq], X[:, nq : nq + nd] - own, strict=True)
+    ]
+    return v, own, np.stack(nu)
+
+
+def _own(model: Model, X: Array) -> tuple[Array, Array]:
+    """(v (n, nv), L_v (n, nd)) of states X (n, nx)."""
     nq, nd, c = model.nq, model.nd, core(model)
     q, p = np.ascontiguousarray(X[:, :nq]), np.ascontiguousarray(X[:, nq : nq + nd])
     v = c.velocity(q, p, np.ascontiguousarray(X[:, nq + nd :]))[0]
-    own = np.stack([c.first(a, b)[1][:nd] for a, b in zip(q, v, strict=True)])
-    nu = [
-        np.linalg.lstsq(constraint_jacobian(model, a)[:, :nd].T, rest, rcond=1e-12)[0]
-        for a, rest in zip(q, p - own, strict=True)
-    ]
-    return v, own, np.stack(nu)
+    return v, np.stack([c.first(a, b)[1][:nd] for a, b in zip(q, v, strict=True)])
 
 
 def tangent(model: Model, X: Array, tolerance: float) -> Tangent | None:
@@ -82,13 +89,30 @@ def settled(model: Model, x: Array) -> Array:
     return y
 
 
+def nearby(model: Model, x: Array, away: Array) -> Array:
+    """States (m, nx) on the constraints, from a state x (nx,) on them and tangent vectors `away` (m, ndx) along them: straight on, then back
+    across the constraints with the slopes that they have at x, so that the part of `away` along them stays what it is."""
+    nq, nv, nd = model.nq, model.nv, model.nd
+    q = model.integrate(np.broadcast_to(x[:nq], (len(away), nq)), away[:, :nv])
+    if model.nh:
+        back = np.zeros((nv, model.nh))
+        back[:nd] = np.linalg.pinv(constraint_jacobian(model, x[:nq])[: model.nh, :nd], rcond=1e-10)
+        for _ in range(30):
+            h = constraints(model, q)
+            if not np.abs(h).max(initial=0.0) > 1e-11:
+                break
+            q = model.integrate(q, -h @ back.T)
+    return np.hstack([q, x[nq:] + away[:, nv:]])
+
+
 def in_gauge_of(model: Model, x0: Array, x1: Array) -> Array:
-    """The state x1 (nx,) with the gauge of the momentum of x0."""
+    """States x1 (nx,) or (m, nx) with the gauge of the momentum of x0 (nx,)."""
     nq, nd = model.nq, model.nd
-    _, own, nu = along(model, np.stack([x0, x1]))
-    out = np.array(x1, dtype=float)
-    out[nq : nq + nd] = own[1] + nu[0] @ constraint_jacobian(model, x1[:nq])[:, :nd]
-    return out
+    out = np.array(np.atleast_2d(x1), dtype=float)
+    nu = along(model, x0[None])[2][0]
+    C = np.stack([constraint_jacobian(model, q)[:, :nd] for q in out[:, :nq]])
+    out[:, nq : nq + nd] = _own(model, out)[1] + nu @ C
+    return out.reshape(np.shape(x1))
 
 
 def velocity_slope(space: StateSpace, model: Model, x: Array, slope: bool = True) -> tuple[Array, Array]:
