@@ -82,7 +82,7 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     def predict(self, estimate: Estimate, u: ArrayLike, k: int = 0, *, dt: float | None = None) -> Estimate:
         """See `GaussianFilter.predict`."""
-        if dt is None:
+        if dt is None and not self.second_order:
             new: Estimate | None = self._inner.predict(estimate, u, k)  # None: in Python, or something is wrong
             if new is not None:
                 return new
@@ -133,6 +133,11 @@ class ExtendedKalmanFilter(GaussianFilter):
     def update(self, estimate: Estimate, z: ArrayLike | None, u: ArrayLike | None = None) -> Estimate:
         """See `GaussianFilter.update`."""
         felt = self.felt(u)
+        new = self._updated(estimate, z, felt)
+        return self._iterated(estimate, new, z, felt) if self.second_order and new.accepted else new  # type: ignore[arg-type]
+
+    def _updated(self, estimate: Estimate, z: ArrayLike | None, felt: Array | None) -> Estimate:
+        """The update with the slopes at the mean of `estimate`."""
         new: Estimate | None = self._inner.update(estimate, z)  # None: a sensor of Python's, or something is wrong
         if new is not None:
             return new
@@ -156,7 +161,7 @@ class ExtendedKalmanFilter(GaussianFilter):
 
     def _in_core(self, start: Estimate, inputs: Array, rows: Array | None, dt: Array | None) -> Any:
         """See `GaussianFilter`."""
-        if rows is None:
+        if rows is None or self.second_order:
             return None
         found = self._inner.run(start.mean, start.covariance, inputs, rows, dt)
         return None if found is None else (*found[:-1], found[-1] != 0.0)
