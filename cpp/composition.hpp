@@ -35,7 +35,8 @@ template <class T> struct History {
   // whether the guess of the configuration dt later is extrapolated from all rows, at equal distances
   DAL_INLINE bool even(double dt) const {
     bool equal = count == kMost;
-    for (int i = 0; i + 1 < kMost; ++i) equal = equal && step[i] == dt;
+    // differences of times are equal up to rounding
+    for (int i = 0; i + 1 < kMost; ++i) equal = equal && __builtin_fabs(step[i] - dt) <= 1e-9 * __builtin_fabs(dt);
     return equal;
   }
 

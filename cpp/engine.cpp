@@ -461,15 +461,14 @@ static void feedback(Engine* e, const Rollout& r, int k) {
 }
 
 // One part, of length h, from w.step.x with the prescribed values in w.step.y, to the end; then w begins the next one.
-// guess: where the step leads (nq), nullptr to extrapolate; judged: the length of the whole step where the quality is
-// asked for. Returns the status.
-static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int part, double h, const double* guess,
-                        const double* judged, int* total, double* error) {
+// judged: the length of the whole step where the quality is asked for. Returns the status.
+static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int part, double h, const double* judged,
+                        int* total, double* error) {
   Work<double>& w = e->d;
   const int nqd = w.M->nqd;
   set_reference(w, w.step.x);
   int iterations = 0, status = StepNotConverged;
-  const bool told = guess || o.stop > 0;  // Newton's iteration does not begin with the extrapolated guess
+  const bool told = o.stop > 0;  // Newton's iteration does not begin with the extrapolated guess
   w.step.noted = false;
   w.step.watched = judged && !told && e->history.even(h);
   if (judged && told) {
@@ -483,8 +482,7 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
     if (stopped_step(w, o, h, &iterations, error)) status = StepOk;
   }
   if (status != StepOk) {
-    if (guess) copy(w.step.y, guess, nqd);
-    else e->history.guess(w.step.y, nqd, h);
+    e->history.guess(w.step.y, nqd, h);
     normalize_balls(*w.M, w.step.y, 0, w.M->nd);
     status = step(w, o.without_stop(), h, &iterations, error);
   }
@@ -557,7 +555,7 @@ static int adaptive_step(Engine* e, const StepOptions& o, const Parts& parts, co
     for (int i = 0; i < n && status == StepOk && good; ++i) {
       for (int part = 0; part < parts.count && status == StepOk; ++part) {
         prescribed_at(M, r, k, (i + parts.end[part + 1]) / n, q0, w.step.y);
-        status = rollout_part(e, searching, parts, part, whole * parts.length[part], nullptr, &whole, total, error);
+        status = rollout_part(e, searching, parts, part, whole * parts.length[part], &whole, total, error);
       }
       if (status != StepOk) break;
       const Verdict<double> v = e->quality.end_step(w, parts);
@@ -636,8 +634,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
       for (int part = 0; part < parts.count && status == StepOk; ++part) {
         const double h = parts.count == 1 ? r.dt[k] : r.dt[k] * parts.length[part];
         prescribed(M, r, parts, k, part, Rho, q0, w.step.y);
-        const double* guess = r.given && parts.count == 1 ? r.Q + size_t(k + 1) * nq : nullptr;
-        status = rollout_part(e, o, parts, part, h, guess, judged ? r.dt + k : nullptr, &total, &error);
+        status = rollout_part(e, o, parts, part, h, judged ? r.dt + k : nullptr, &total, &error);
       }
       if (judged && status == StepOk) {
         const Verdict<double> v = e->quality.end_step(w, parts);
