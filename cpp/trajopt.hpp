@@ -32,7 +32,8 @@ inline void state_difference(const ModelData& M, const double* x0, const double*
 struct StepBuffers {
   std::vector<double> y, lam, dx, at, H;  // H: for second order, sized by who needs it
   static constexpr int kDifferences = 3;
-  std::vector<double> off, next;  // of `follow`
+  static constexpr double kNear = 0.3;  // rad or m
+  std::vector<double> off, next;        // of `follow`
   explicit StepBuffers(const Sizes& z)
       : y(z.nq + 1), lam(z.nc + 1), dx(z.ndx + 1), at(z.nx + 1), off(kDifferences * z.ndx + 1), next(z.ndx + 1) {}
 };
@@ -89,6 +90,7 @@ inline int follow(const KernelTable& k, Scratch* s, const Options& o, const Mode
     }
     // the step, from where the LQ problem expects its end, as far off as the last states say (by backward differences);
     // then what is left of the gap
+    bool near = true;  // far off, looking back says nothing
     for (size_t h = 0; h < z.ndx; ++h) {
       double difference = b.dx[h], off = difference;
       for (int order = 0; order < b.kDifferences; ++order) {
@@ -98,8 +100,11 @@ inline int follow(const KernelTable& k, Scratch* s, const Options& o, const Mode
         difference = higher;
         if (i > order) off += difference;
       }
+      near = near && (h >= z.nv || std::fabs(off) < b.kNear);
       b.next[h] = f.share * f.dX[(i + 1) * z.ndx + h] + off + (f.c ? (1.0 - f.share) * f.c[i * z.ndx + h] : 0.0);
     }
+    if (!near)
+      for (size_t h = 0; h < z.ndx; ++h) b.next[h] = f.share * f.dX[(i + 1) * z.ndx + h];
     state_retract(M, f.X + (i + 1) * z.nx, b.next.data(), 1.0, b.at.data());
     *status = one_step(k, s, o, z, f.dt[i], x, u, b.at.data(), b, end);
     if (*status) return i;

@@ -187,7 +187,7 @@ def test_impossible_states_do_not_end_it() -> None:
 
 def test_mistakes() -> None:
     vi = da.MidpointVI(cart_pole(), 0.02)
-    with pytest.raises(ValueError, match="'x' is none"):
+    with pytest.raises(ValueError, match="'x' is none; it is a state"):
         da.MPC(vi, UP, 10, {"x": (-1, 1)})
     with pytest.raises(ValueError, match="horizon must be"):
         da.MPC(vi, UP, 0)
