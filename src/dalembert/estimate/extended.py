@@ -70,8 +70,12 @@ class ExtendedKalmanFilter(GaussianFilter):
             C, programs = None, []
         limits = np.array([gate_threshold(self.gate, count) for count in range(sensor.size + 1)])
         dt = np.atleast_1d(np.asarray(space.dt, dtype=float))
-        numbers = (self.R, list(sensor.angles), limits, self.Q, dt)
-        object.__setattr__(self, "_inner", _core.Kalman(stepper, self.tied, Estimate, space.ndx, C, programs, *numbers))
+        R, Q = np.asarray(self.R, dtype=float), np.asarray(self.Q, dtype=float)
+        object.__setattr__(
+            self,
+            "_inner",
+            _core.Kalman(stepper, self.tied, Estimate, space.ndx, C, programs, R, list(sensor.angles), limits, Q, dt),
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_inner"}
