@@ -147,7 +147,7 @@ class ExtendedKalmanFilter(GaussianFilter):
         innovation = self.measurement.innovation(values, self.measurement.expected(estimate.mean, felt))
         found = self._inner.gain(P, innovation, H)
         if found is None:  # says why
-            S = (H @ P @ H.T + self.R)[rows][:, rows]
+            S = (H @ P @ H.T + np.asarray(self.R))[rows][:, rows]
             factor((S + S.T) / 2, "innovation covariance", self.measurement.names, rows)
             raise AssertionError
         distance, dx, P = found
