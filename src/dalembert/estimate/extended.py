@@ -70,8 +70,12 @@ class ExtendedKalmanFilter(GaussianFilter):
             C, programs = None, []
         limits = np.array([gate_threshold(self.gate, count) for count in range(sensor.size + 1)])
         dt = np.atleast_1d(np.asarray(space.dt, dtype=float))
-        numbers = (self.R, list(sensor.angles), limits, self.Q, dt)
-        object.__setattr__(self, "_inner", _core.Kalman(stepper, self.tied, Estimate, space.ndx, C, programs, *numbers))
+        R, Q = np.asarray(self.R, dtype=float), np.asarray(self.Q, dtype=float)
+        object.__setattr__(
+            self,
+            "_inner",
+            _core.Kalman(stepper, self.tied, Estimate, space.ndx, C, programs, R, list(sensor.angles), limits, Q, dt),
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_inner"}
@@ -148,7 +152,7 @@ class ExtendedKalmanFilter(GaussianFilter):
         innovation = self.measurement.innovation(values, self.measurement.expected(estimate.mean, felt))
         found = self._inner.gain(P, innovation, H)
         if found is None:  # says why
-            S = (H @ P @ H.T + self.R)[rows][:, rows]
+            S = (H @ P @ H.T + np.asarray(self.R))[rows][:, rows]
             factor((S + S.T) / 2, "innovation covariance", self.measurement.names, rows)
             raise AssertionError
         distance, dx, P = found

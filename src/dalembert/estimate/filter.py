@@ -250,7 +250,21 @@ class GaussianFilter:
         found = self._in_core(needed(start, Estimate), inputs, self._record(rows, N + 1), lengths)
         if found is None:
             found = self._in_steps(start, inputs, [None] * (N + 1 - len(rows)) + list(rows), lengths)
-        return Filtered(*found, system=self.map, reduced=self.tied, inputs=inputs, dt=lengths)
+        mean, P, before, P_before, cross, innovation, distance, accepted = found
+        return Filtered(
+            mean,
+            P,
+            before,
+            P_before,
+            cross,
+            innovation,
+            distance,
+            accepted,
+            system=self.map,
+            reduced=self.tied,
+            inputs=inputs,
+            dt=lengths,
+        )
 
     def _record(self, rows: Any, count: int) -> Array | None:
         """Measurements (count, nz) of the instants, NaN where there are none; None if they are not of this form."""

@@ -91,9 +91,9 @@ class Measurement:
             if C is None or D is None:
                 return None, []
             return np.vstack([C, D]), first + [(row + len(C), *rest) for row, *rest in second]
-        program = self.h.program if isinstance(self.h, _OfConfiguration) else None
-        if program is None:
+        if not isinstance(self.h, _OfConfiguration) or self.h.program is None:
             return None, []
+        program = self.h.program
         return np.zeros((self.size, self.h.nx)), [(0, program.code, program.constants, program.n_work, self.size)]
 
     def expression(self, x: Any, v: Any = None) -> Any:

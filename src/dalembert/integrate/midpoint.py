@@ -168,7 +168,7 @@ class MidpointVI(OneStepMap):
         self._q_shape, self._p_shape, self._u_shape = (model.nq,), (model.nd,), (model.nu,)
         self._scheme = Scheme(self.order, self.alpha, self.forcing, self.dt if isinstance(self.dt, float) else None)
         self._no_u, self._at_rest, self._no_lam = (fixed(np.zeros(n)) for n in (model.nu, model.nkv, model.nc))
-        self._stepper = _core.Stepper(self._core, self.options, State, model, self._at_rest, self._no_lam)
+        self._stepper: Any = _core.Stepper(self._core, self.options, State, model, self._at_rest, self._no_lam)
         self._quick, self._plain_inputs = not model.gaps, model.prescribed.flat
 
     def _options(self, order: int, rule: tuple[float, float, float] | None = None) -> _core.Options:
