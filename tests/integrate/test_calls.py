@@ -1,6 +1,7 @@
 """Single calls take arguments as they are where the core can read them; all else goes the checked way, with the same result."""
 
 import copy
+import ctypes
 import dataclasses
 import pickle
 
@@ -221,3 +222,15 @@ def test_what_a_policy_raises():
         vi.simulate(state, 50, u=lambda t, s: np.array([1e280 if t > 0.1 else 0.0]))
     assert failed.value.trajectory is not None
     assert failed.value.trajectory.steps == failed.value.step
+
+
+def test_numbers_of_ctypes_are_numbers():
+    """Their float64 is not NumPy's own object."""
+    vi = da.MidpointVI(da.models.cart_pole(), 0.01)
+    push = np.array((ctypes.c_double * 1)(20.0))
+    x = np.array([0.3, 2.9, 0.0, 0.0])
+    for got, expected in zip(vi.advance(x, push, 0), vi.advance(x, np.array([20.0]), 0), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    kalman = da.ExtendedKalmanFilter(vi, da.measure(vi, "theta"), Q=1e-6, R=1e-5)
+    predicted = kalman.predict(kalman.start(x, 1e-3), push)
+    np.testing.assert_allclose(predicted.mean, vi.f(x, [20.0]), atol=1e-14)

@@ -210,7 +210,8 @@ class MidpointSteps(Steps):
     def _advance(self, x: Array, u: Array, k: int) -> tuple[Array, Array, Array]:
         """The same, with the inputs of the core: u ends with the next prescribed coordinates."""
         found: tuple[Array, Array, Array] | None = None
-        for arrays in ((x, u), (np.ascontiguousarray(x), np.ascontiguousarray(u))):
+        # what the core does not read as it is (strides, the float64 of ctypes) it reads as a copy
+        for arrays in ((x, u), (x.astype(np.float64, order="C"), u.astype(np.float64, order="C"))):
             found = self.one_step._stepper.advance(*arrays, self.dt[k], None, True)
             if found is not None:
                 return found
