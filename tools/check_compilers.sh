@@ -9,7 +9,7 @@ for compiler in ${COMPILERS:-g++-11 clang++-14}; do
   if ! command -v "$compiler" >/dev/null; then echo "$compiler is not installed: skipped"; continue; fi
   for source in cpp/*.cpp; do
     for level in v2 v4; do
-      "$compiler" -std=c++20 -O1 -fsyntax-only -Wall -Wextra -Wno-bitwise-instead-of-logical -Werror "-march=x86-64-$level" -DDALEMBERT_X86 -DDALEMBERT_HAS_v2 \
+      "$compiler" -std=c++20 -O1 -fsyntax-only -fvisibility=hidden -Wall -Wextra -Wno-bitwise-instead-of-logical -Werror "-march=x86-64-$level" -DDALEMBERT_X86 -DDALEMBERT_HAS_v2 \
         "-DDALEMBERT_ARCH=x86_64_$level" "${includes[@]}" "$source"
     done
   done
