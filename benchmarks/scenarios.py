@@ -40,6 +40,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "exudyn alpha": ("exudyn", "tree", {"rho": 1.0}),
 }
 HIGHER = ("order 4", "order 6")  # dalembert's steps composed of midpoint steps
+GAUSS = ("gauss 4", "gauss 6", "gauss 8")  # and those with stages, without constraints
 
 
 def _entry(label: str, machine: str, size: int, dt: float, steps: int, every: int, **more: Any) -> Entry:
@@ -167,6 +168,9 @@ def pendulum(bench: Bench) -> None:
         for order in HIGHER:
             for dt in (0.05,) if bench.quick else (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025):
                 entries.append(_entry(f"dalembert {order}", "n_link", n, dt, round(1 / dt), round(1 / dt)))
+        for order in GAUSS:
+            for steps in (20,) if bench.quick else (5, 8, 10, 15, 20, 30, 50, 100):
+                entries.append(_entry(f"dalembert {order}", "n_link", n, 1 / steps, steps, steps))
         for accuracy in (1e-2, 1e-4, 1e-6, 1e-8, 1e-10):
             args = {
                 "machine": "n_link",
@@ -195,7 +199,7 @@ def pendulum(bench: Bench) -> None:
                     )
             for error in (1e-4, 1e-6, 1e-8):
                 mine = float("inf")
-                for label in ("dalembert", *(f"dalembert {order}" for order in HIGHER)):
+                for label in ("dalembert", *(f"dalembert {order}" for order in HIGHER + GAUSS)):
                     spent, reached = _time_to(curves.get(label, []), error)
                     mine = min(mine, spent) if reached else mine
                 theirs, reached = _time_to(curves.get("pinocchio RK4", []), error)

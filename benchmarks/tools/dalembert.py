@@ -20,7 +20,14 @@ def version() -> str:
 
 
 def _vi(
-    machine: str, size: int, dt: float, plain: bool = False, inputs: bool = False, loose: bool = False, power: int = 2
+    machine: str,
+    size: int,
+    dt: float,
+    plain: bool = False,
+    inputs: bool = False,
+    loose: bool = False,
+    power: int = 2,
+    gauss: bool = False,
 ) -> tuple[Any, Any, np.ndarray]:
     """(integrator, start, order of the links)."""
     m = getattr(machines, machine)(size)
@@ -30,14 +37,16 @@ def _vi(
     q0[order] = m.q0
     # pivoted dense solves of closed chains stall a little above the default tolerance
     options: dict[str, Any] = {"plain": plain, "tolerance": 1e-10} if plain or loose else {}
-    vi = da.MidpointVI(model, dt, order=power, **options)
+    vi = da.GaussVI(model, dt, order=power) if gauss else da.MidpointVI(model, dt, order=power, **options)
     return vi, vi.state(q=q0), order
 
 
 def rollout(machine: str, size: int, dt: float, steps: int, every: int, method: str = "vi") -> Case:
-    """Methods "vi", "order 4", "order 6", "plain" (dense KKT matrix, full Newton, pivoting) and "loose" (vi at the tolerance of plain)."""
-    power = int(method[6:]) if method.startswith("order ") else 2
-    vi, start, order = _vi(machine, size, dt, plain=method == "plain", loose=method == "loose", power=power)
+    """Methods "vi", "order 4", "order 6", "gauss 4", "gauss 6", "gauss 8", "plain" (dense KKT matrix, full Newton, pivoting) and "loose" (vi at
+    the tolerance of plain)."""
+    gauss = method.startswith("gauss ")
+    power = int(method[6:]) if gauss or method.startswith("order ") else 2
+    vi, start, order = _vi(machine, size, dt, method == "plain", loose=method == "loose", power=power, gauss=gauss)
 
     def read(t: Any) -> dict[str, Any]:
         h = np.abs(t.constraint_violation()[1:]).max() if vi.model.nc else 0.0
