@@ -138,7 +138,13 @@ inline nb::object make_array(std::initializer_list<size_t> shape, double** data)
 // Called once, when the module is imported.
 inline void numpy_interface() {
   NumpyInterface found;
-  nb::module_ numpy = nb::module_::import_("numpy");
+  nb::object numpy;
+  try {
+    numpy = nb::module_::import_("numpy");
+  } catch (nb::python_error& e) {  // where the module is built only its types are read, and there may be no NumPy
+    if (!e.matches(PyExc_ImportError)) throw;
+    return;
+  }
   nb::object table = nb::none();
   for (const char* name : {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}) try {
       table = nb::module_::import_(name).attr("_ARRAY_API");
