@@ -188,3 +188,8 @@ def test_nothing_that_is_not_finite_comes_out() -> None:
     vi = da.GaussVI(n_link(2), 0.1)
     with pytest.raises((da.ConvergenceError, ValueError)):
         vi.simulate(vi.state(q=[0.1, 0.1], p=[1e200, 0.0]), 10)
+
+
+def test_it_is_not_exported_as_something_else(tmp_path) -> None:
+    with pytest.raises(da.ExportError, match="Gauss"):
+        da.export_c(da.GaussVI(cart_pole(), 0.01), tmp_path)

@@ -148,6 +148,8 @@ def _integrator(system: OneStep) -> MidpointVI:
     vi = system.one_step if isinstance(system, System) else system
     if not isinstance(vi, MidpointVI):
         raise TypeError(f"export_c needs a MidpointVI or a System of one, not {type(vi).__name__}")
+    if vi.scheme.stages > 1:
+        raise ExportError("Gauss steps are not written in C: export a MidpointVI of order 2 or 4", culprit="order")
     if not isinstance(vi.dt, float):
         raise ExportError("the steps have different lengths: export a MidpointVI with one dt", culprit="dt")
     return vi
