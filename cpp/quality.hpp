@@ -51,59 +51,61 @@ template <class T> struct StepNorms {
 
 // -y . N y for two changes y of the velocities: d2v = bend (nd), and z, which is g (nd) over the diagonal of N. N: the
 // Newton matrix that newton() has formed last, without what elements add off its diagonal and without its part that is
-// not symmetric, y_j (2 Q2_j . sum of P1_i y_i of the joints i above + D_j y_j) (docs/kernels.md 6.1, 10.1). shares:
-// what each component adds to the first, or nullptr.
+// not symmetric, y_j (2 Q2_j . sum of P1_i y_i of the joints i above + D_j y_j) (docs/kernels.md 6.1, 10.1). The eight
+// products of a joint are summed once, at the end, over all joints. shares: what each component adds to the first, or
+// nullptr.
 //
 // reads gen, newton.diagonal, balls; writes shares; scratch: xi (16 (nm + 1))
 template <class T> StepNorms<T> step_norms(const Work<T>& w, const T* bend, const T* g, T* xi, T* shares) {
   const ModelData& M = *w.M;
   const bool rows = M.chain_solver || M.loops.used || Side<T>::n == 1;  // joint after joint
   const bool diagonal = rows && by_joint(w);
-  const int stride = Side<T>::block;
-  const T *P1 = rows ? w.gen.P1j : w.gen.P1, *Q2 = rows ? w.gen.Q2j : w.gen.Q2;
+  auto entries = [rows](const T* by_row, const T* by_side, int j) __attribute__((always_inline)) {
+    Eight<T> x;
+    if (rows) x.read(by_row + 8 * j);
+    else x.gather(by_side + lane_of<T>(j, 8), Side<T>::block);
+    return x;
+  };
   StepNorms<T> out{T(0.0), T(0.0), T(0.0)};
-  for (int l = 0; l < 16; ++l) xi[l] = T(0.0);
+  Eight<T> bends, pushes, up, up_z;
+  bends.clear(), pushes.clear(), up.clear(), up_z.clear();
+  up.write(xi), up_z.write(xi + 8);
+  int node = 0;  // whose sums are in up, up_z
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
     const bool ball = J.kind == JointKind::BX;
-    const int last = ball ? j + 2 : j;
-    const T* above = xi + 16 * J.parent;
-    T* own = xi + 16 * (last + 1);
-    Eight<T> up, up_z, p, q;
-    up.read(above);
-    up_z.read(above + 8);
-    Eight<T> sum = up, sum_z = up_z;
-    for (int i = j; i <= last && J.v < M.nd; ++i) {
-      const int v = M.joints[i].v;
-      if (rows) {
-        p.read(P1 + 8 * i);
-        q.read(Q2 + 8 * i);
-      } else {
-        T a[8], b[8];
-        const int at = lane_of<T>(i, 8);
-        for (int l = 0; l < 8; ++l) a[l] = P1[at + l * stride], b[l] = Q2[at + l * stride];
-        p.read(a);
-        q.read(b);
-      }
-      const BallMap<T>* m = ball ? w.balls + (-1 - M.v_q[J.v]) : nullptr;
-      T D = ball ? m->N(i - j, i - j) : q.dot(p), y = bend[v];
-      if (diagonal && !ball) D += w.newton.diagonal[v];
-      const T z = select(lt(T(1e-300), fabs_(D)), -(g[v] / D), T(0.0)), off = q.dot(up);
-      T own_y = D * y;
-      for (int k = 0; ball && k < 3; ++k)
-        if (k != i - j) own_y += m->N(i - j, k) * bend[J.v + k];
-      const T share = (off + off + own_y) * y, off_z = q.dot(up_z);
-      out.bend -= share;
-      out.push -= (off_z + off_z + D * z) * z;
-      out.power += z * g[v];
-      if (shares) shares[v] = share;
-      sum.add(y, p);
-      sum_z.add(z, p);
+    const int first = j, last = ball ? j + 2 : j;
+    if (J.parent != node) {
+      up.read(xi + 16 * J.parent);
+      up_z.read(xi + 16 * J.parent + 8);
     }
-    sum.write(own);
-    sum_z.write(own + 8);
-    j = last;
+    Eight<T> above = up, above_z = up_z;
+    above.add(T(1.0), up), above_z.add(T(1.0), up_z);  // twice
+    for (j = first; j <= last && J.v < M.nd; ++j) {
+      const int v = M.joints[j].v;
+      const Eight<T> p = entries(w.gen.P1j, w.gen.P1, j), q = entries(w.gen.Q2j, w.gen.Q2, j);
+      const BallMap<T>* m = ball ? w.balls + (-1 - M.v_q[J.v]) : nullptr;
+      T D = ball ? m->N(j - first, j - first) : q.dot(p);
+      if (diagonal && !ball) D += w.newton.diagonal[v];
+      const T y = bend[v], z = select(lt(T(1e-300), fabs_(D)), -(g[v] / D), T(0.0));
+      T own = D * y;
+      for (int k = 0; ball && k < 3; ++k)
+        if (k != j - first) own += m->N(j - first, k) * bend[J.v + k];
+      bends.add_products(q.times(y), above);
+      pushes.add_products(q.times(z), above_z);
+      out.bend -= own * y;
+      out.push -= D * z * z;
+      out.power += z * g[v];
+      if (shares) shares[v] = (q.dot(above) + own) * y;
+      up.add(y, p);
+      up_z.add(z, p);
+    }
+    j = last, node = last + 1;
+    up.write(xi + 16 * node);
+    up_z.write(xi + 16 * node + 8);
   }
+  out.bend -= bends.total();
+  out.push -= pushes.total();
   return out;
 }
 

@@ -193,14 +193,33 @@ template <class T> DAL_INLINE void put_three(T* p, const V3<T>& a) {
 // eight lanes: a generator (docs/kernels.md 6)
 template <class T> struct Eight {
   T x[8];
+  DAL_INLINE void clear() {
+    for (T& y : x) y = T(0.0);
+  }
   DAL_INLINE void read(const T* p) {
     for (int l = 0; l < 8; ++l) x[l] = p[l];
   }
   DAL_INLINE void write(T* p) const {
     for (int l = 0; l < 8; ++l) p[l] = x[l];
   }
+  DAL_INLINE void gather(const T* p, int stride) {
+    for (int l = 0; l < 8; ++l) x[l] = p[l * stride];
+  }
   DAL_INLINE void add(const T a, const Eight& o) {
     for (int l = 0; l < 8; ++l) x[l] += a * o.x[l];
+  }
+  DAL_INLINE void add_products(const Eight& a, const Eight& b) {
+    for (int l = 0; l < 8; ++l) x[l] += a.x[l] * b.x[l];
+  }
+  DAL_INLINE Eight times(const T a) const {
+    Eight y;
+    for (int l = 0; l < 8; ++l) y.x[l] = a * x[l];
+    return y;
+  }
+  DAL_INLINE T total() const {
+    T s = x[0];
+    for (int l = 1; l < 8; ++l) s += x[l];
+    return s;
   }
   DAL_INLINE T dot(const Eight& o) const {
     T s = x[0] * o.x[0];
@@ -211,14 +230,33 @@ template <class T> struct Eight {
 template <> struct Eight<double> {
   static constexpr int n = 8 / kWidth;
   Vec x[n];
+  DAL_INLINE void clear() {
+    for (Vec& y : x) y = splat(0);
+  }
   DAL_INLINE void read(const double* p) {
     for (int i = 0; i < n; ++i) x[i] = load(p + i * kWidth);
   }
   DAL_INLINE void write(double* p) const {
     for (int i = 0; i < n; ++i) store(p + i * kWidth, x[i]);
   }
+  DAL_INLINE void gather(const double* p, int stride) {
+    for (int i = 0; i < n; ++i) x[i] = from_apart(p + i * kWidth * stride, stride);
+  }
   DAL_INLINE void add(double a, const Eight& o) {
     for (int i = 0; i < n; ++i) x[i] += splat(a) * o.x[i];
+  }
+  DAL_INLINE void add_products(const Eight& a, const Eight& b) {
+    for (int i = 0; i < n; ++i) x[i] += a.x[i] * b.x[i];
+  }
+  DAL_INLINE Eight times(double a) const {
+    Eight y;
+    for (int i = 0; i < n; ++i) y.x[i] = splat(a) * x[i];
+    return y;
+  }
+  DAL_INLINE double total() const {
+    Vec s = x[0];
+    for (int i = 1; i < n; ++i) s += x[i];
+    return sum(s);
   }
   DAL_INLINE void add(double a, const double* p) {
     for (int i = 0; i < n; ++i) x[i] += splat(a) * load(p + i * kWidth);
