@@ -205,7 +205,7 @@ def _say(
 ) -> None:
     if accuracy == "ignore" or not len(checks):
         return
-    largest = checks.max(axis=0)
+    largest = [checks[:, i].max() for i in (JUMP, ERROR)]  # along a column: NumPy calls a loop per row otherwise
     limit = JUMP_LIMIT if adapt is None else min(JUMP_LIMIT, adapt)
     if not (largest[JUMP] > limit or largest[ERROR] > ERROR_LIMIT):
         return
