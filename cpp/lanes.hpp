@@ -28,8 +28,9 @@ DAL_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecU*>(p);
 DAL_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecU*>(p) = v; }
 // entries `stride` apart, put together in registers: a load of what single stores have just written would wait for them
 DAL_INLINE Vec from_apart(const double* p, int stride) {
-  return [=]<size_t... l>(std::index_sequence<l...>) { return Vec{p[l * size_t(stride)]...}; }
-  (std::make_index_sequence<kWidth>{});
+  return [=]<size_t... l>(std::index_sequence<l...>) {
+    return Vec{p[l * size_t(stride)]...};
+  }(std::make_index_sequence<kWidth>{});
 }
 DAL_INLINE Vec splat(double x) { return x - Vec{}; }  // x + 0 would be an addition, because of -0
 
