@@ -126,6 +126,9 @@ void bind_stepper(nb::module_& m) {
       .def_prop_ro("ties", [](const Stepper& s) { return Tied::knows(s.call().core().model()); })
       .def("step", &Stepper::step, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
       .def("linearize", &Stepper::linearize, nb::arg("state").none(), nb::arg("u").none(), nb::arg("dt"))
+      .def("push", &Stepper::push, nb::arg("x").none(), nb::arg("u").none(), nb::arg("dt"), nb::arg("dx").none(),
+           nb::arg("du").none())
+      .def("pull", &Stepper::pull, nb::arg("x").none(), nb::arg("u").none(), nb::arg("dt"), nb::arg("z").none())
       .def("advance", &Stepper::advance, nb::arg("x").none(), nb::arg("u").none(), nb::arg("dt"),
            nb::arg("guess").none(), nb::arg("derive"));
 }
@@ -184,8 +187,8 @@ void bind_steps(nb::class_<Core>& c) {
     nb::object a = make_array({z.nw}, &g);
     Lease s(c);
     End end(y, lam);
-    int status = c.table().adjoint(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(), zq.data(),
-                                   zp.data(), zl.data(), g);
+    int status = c.table().adjoint(s, o, dt, x.data(), p.data(), u.data(), end.y.data(), end.lam.data(),
+                                   Given::solution, zq.data(), zp.data(), zl.data(), g);
     return nb::make_tuple(a, status == 0);
   })
       .def("second_order",
@@ -220,7 +223,7 @@ void bind_steps(nb::class_<Core>& c) {
     sized(lam, z.nc, "lam");
     size_t nz = 2 * z.nd + z.nc;
     std::vector<double> a_((what == "tensors" ? nz : 1) * z.nw * z.nw + z.ndx * z.ndx + 9),
-        b_(z.nw * z.nw + z.ndx * z.nW + 9), d_(z.nw * z.nw + 9), v(z.nv + 1), zc(nz + 1, 1.0), unit(nz * nz + 1);
+        b_(z.nw * z.nw + z.ndx * z.nW + 9), d_(z.nw * z.nw + 9), v(z.nv + 1), zc(nz + 1, 1.0), unit(nz * nz + z.nw + 1);
     double *a = aligned(a_.data()), *b = aligned(b_.data()), *d = aligned(d_.data());  // as make_array does
     for (size_t i = 0; i < nz; ++i) unit[i * nz + i] = 1.0;
     for (size_t i = 0; i < std::min(z.nq, z.nv); ++i) v[i] = (y.data()[i] - x.data()[i]) / dt;
@@ -244,6 +247,11 @@ void bind_steps(nb::class_<Core>& c) {
       else if (what == "second") k.second(s, x.data(), v.data(), a, b, d);
       else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a, b, d);
       else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, a, b);
+      else if (what.starts_with("push"))
+        k.push(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, unit.data(), a);
+      else if (what.starts_with("adjoint"))
+        k.adjoint(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, zc.data(), zc.data() + z.nd,
+                  zc.data() + 2 * z.nd, a);
       else if (what.starts_with("second_order"))
         k.second_order(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, 1, zc.data(), a);
       else if (what == "tensors")

@@ -93,6 +93,45 @@ class OneCall {
     return status;
   }
 
+  // change of x' (ndx) with that of the state, dx (ndx), and of the inputs, du (nU), of a model without prescribed balls
+  int push(Scratch* s, double h, const double* x, const double* u, const double* dx, const double* du,
+           double* out) const {
+    const size_t n = z_.nv + z_.nd, nqd = z_.nq - z_.nqk;
+    std::vector<double> room(z_.nq + z_.nc + z_.nw + 2 * z_.nd + z_.nc + 4);
+    double *y = room.data(), *l = y + z_.nq + 1, *dw = l + z_.nc + 1, *end = dw + z_.nw + 1;
+    std::memcpy(y, x, nqd * sizeof(double));
+    std::memcpy(y + nqd, u + z_.nu, z_.nqk * sizeof(double));
+    std::memcpy(dw, dx, n * sizeof(double));
+    std::memcpy(dw + n, du, z_.nW * sizeof(double));
+    const int status = core_.table().push(s, o_, h, x, x + z_.nq, u, y, l, Given::guess, dw, end);
+    std::memcpy(out, end, z_.nd * sizeof(double));
+    std::memcpy(out + z_.nv, end + z_.nd, z_.nd * sizeof(double));
+    for (size_t i = 0; i < z_.nk; ++i) {  // v_rho' = (rho' - rho) / h
+      out[z_.nd + i] = du[z_.nu + i];
+      out[n + i] = (du[z_.nu + i] - dx[z_.nd + i]) / h;
+    }
+    return status;
+  }
+  // its transpose: A^T z (ndx) and B^T z (nU) for a costate z (ndx)
+  int pull(Scratch* s, double h, const double* x, const double* u, const double* z, double* by_x, double* by_u) const {
+    const size_t n = z_.nv + z_.nd, nqd = z_.nq - z_.nqk;
+    std::vector<double> room(z_.nq + 2 * z_.nc + z_.nw + 4);
+    double *y = room.data(), *l = y + z_.nq + 1, *none = l + z_.nc + 1, *grad = none + z_.nc + 1;
+    std::memcpy(y, x, nqd * sizeof(double));
+    std::memcpy(y + nqd, u + z_.nu, z_.nqk * sizeof(double));
+    const int status =
+        core_.table().adjoint(s, o_, h, x, x + z_.nq, u, y, l, Given::guess, z, z + z_.nv, none, grad);
+    std::memcpy(by_x, grad, n * sizeof(double));
+    std::memcpy(by_u, grad + n, z_.nW * sizeof(double));
+    for (size_t i = 0; i < z_.nk; ++i) {
+      const double rate = z[n + i] / h;
+      by_x[n + i] = 0;
+      by_x[z_.nd + i] -= rate;
+      by_u[z_.nu + i] += z[z_.nd + i] + rate;
+    }
+    return status;
+  }
+
  private:
   nb::object owner_;
   Core& core_;
@@ -177,6 +216,31 @@ class Stepper {
     Lease lease(call_.core());
     if (call_.advance(lease, h, x0, w, y, l.data(), next, A, B)) return nb::none();
     return derive ? nb::object(nb::make_tuple(out, aa, ab)) : out;
+  }
+
+  // A dx + B du (ndx) at a state vector under u (nu, nk), without A and B
+  nb::object push(nb::handle x, nb::handle u, double h, nb::handle dx, nb::handle du) {
+    const Sizes& z = call_.sizes();
+    const double *x0 = plain(x.ptr(), z.nx, true), *w = plain(u.ptr(), z.nU, true), *d = plain(dx.ptr(), z.ndx, true),
+                 *e = plain(du.ptr(), z.nW, true);
+    if (!x0 || !w || !d || !e) return nb::none();
+    double* to;
+    nb::object out = make_array({z.ndx}, &to);
+    Lease lease(call_.core());
+    return call_.push(lease, h, x0, w, d, e, to) ? nb::none() : out;
+  }
+
+  // (A^T z (ndx), B^T z (nu, nk)) there
+  nb::object pull(nb::handle x, nb::handle u, double h, nb::handle costate) {
+    const Sizes& z = call_.sizes();
+    const double *x0 = plain(x.ptr(), z.nx, true), *w = plain(u.ptr(), z.nU, true),
+                 *c = plain(costate.ptr(), z.ndx, true);
+    if (!x0 || !w || !c) return nb::none();
+    double *by_x, *by_u;
+    nb::object a = make_array({z.ndx}, &by_x), b = make_array({z.nW}, &by_u);
+    Lease lease(call_.core());
+    if (call_.pull(lease, h, x0, w, c, by_x, by_u)) return nb::none();
+    return nb::make_tuple(a, b);
   }
 
  private:

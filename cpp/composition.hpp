@@ -4,7 +4,7 @@
 // w that of the whole step, Y_i = d(q_i, p_i)/dw and M_i = dw_i/dw (made of Y_i-1 and of the straight line),
 //   Y_i = D_i M_i,   z_i-1 = A_i' z_i,   H = sum_i M_i' H_i(z_i) M_i.
 #pragma once
-#include "onestep.hpp"
+#include "products.hpp"
 #include "parts.hpp"
 
 namespace dalembert {
@@ -156,8 +156,9 @@ int solve_parts(Work<double>& w, const StepOptions& o, const Parts& parts, doubl
   return StepOk;
 }
 
-// a solved step into w, as load_step() does: for derivatives that come after all parts were solved
-inline void load_part(Work<double>& w, const PartStates& k, int part, const double* u) {
+// a solved step into w, as load_step() does: for derivatives that come after all parts were solved. rows: with Dh at
+// both ends
+inline void load_part(Work<double>& w, const PartStates& k, int part, const double* u, bool rows = true) {
   const ModelData& M = *w.M;
   for (int i = 0; i < M.nq; ++i) {
     w.step.x[i] = k.q_at(M, part)[i];
@@ -168,7 +169,7 @@ inline void load_part(Work<double>& w, const PartStates& k, int part, const doub
   for (int c = 0; c < M.nc; ++c) w.con.lam[c] = k.lam_at(M, part)[c];
   set_reference(w, w.step.x);
   start_constraints(w);
-  end_constraints(w);
+  if (rows) end_constraints(w);
 }
 
 // ---- First order
@@ -319,16 +320,14 @@ inline void part_by_whole(const Work<double>& w, const Parts& parts, int part, c
 }
 
 // Costates z = (zq, zp) behind part i -> those before it, in place; out (nw) += its gradient by u and the prescribed
-// values, in the columns of w. then(part, h, zp): after adjoint(), with the costate behind the part
+// values, in the columns of w. then(part, h, zp): with lin.mu, lin.nu, and the costate behind the part
 template <class F>
 bool costate_of_part(Work<double>& w, const StepOptions& o, const Parts& parts, int part, double h, double* zq,
                      double* zp, const double* zl, double* out, double* grad, F then) {
   const ModelData& M = *w.M;
   const int nv = M.nv, nd = M.nd, nu = M.nu, rho = nv + nd + nu;
-  bool ok = prepare(w, o, h, false, false);
-  adjoint(w, o, h, zq, zp, zl, false);
+  const bool ok = gradient_of_step(w, o, h, false, zq, zp, zl, grad);
   then(part, h, zp);
-  adjoint_gradient(w, o, h, zp, grad);
   for (int i = 0; i < nd; ++i) {
     zq[i] = grad[i];
     zp[i] = grad[nv + i];

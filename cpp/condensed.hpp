@@ -148,5 +148,28 @@ template <int K> void condensed_solve(Work<double>& w, double* b, double* g) {
   }
 }
 
+// one right-hand side of the transposed matrix, in place
+//
+// reads loops.L, U, inverse; writes b, g; scratch: loops.phi
+inline void condensed_solve_transposed(Work<double>& w, double* b, double* g) {
+  const ModelData& M = *w.M;
+  const CondensedPlan& plan = M.loops.condensed;
+  const int n = int(plan.unknown.size());
+  double* x = w.loops.phi;
+  auto place = [&](int i) {
+    const int k = plan.unknown[i];
+    return k < M.nd ? b + k : g + (k - M.nd);
+  };
+  for (int i = 0; i < n; ++i) x[i] = *place(i);
+  for (int i = 0; i < n; ++i) {
+    x[i] *= w.loops.inverse[i];
+    for (int t = plan.upper_offset[i]; t < plan.upper_offset[i + 1]; ++t) x[plan.upper[t]] -= w.loops.U[t] * x[i];
+  }
+  for (int i = n - 1; i >= 0; --i) {
+    for (int t = plan.lower_offset[i]; t < plan.lower_offset[i + 1]; ++t) x[plan.lower[t]] -= w.loops.L[t] * x[i];
+    *place(i) = x[i];
+  }
+}
+
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert

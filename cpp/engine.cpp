@@ -794,6 +794,16 @@ static int solve_if_needed(Scratch* s, const Options& opt, double dt, const doub
   return StepOk;
 }
 
+// the same for products, which need no rows of Dh
+static int solve_for_products(Scratch* s, const Options& opt, double dt, const double* x, const double* p,
+                              const double* u, double* y, double* lam, Given given) {
+  if (given != Given::solution || !has_products(*work(s).M))
+    return solve_if_needed(s, opt, dt, x, p, u, y, lam, given);
+  load_step(work(s), x, p, u, y, lam);
+  start_constraints(work(s));
+  return StepOk;
+}
+
 static int linearize(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
                      double* y, double* lam, Given given, double* A, double* B) {
   Work<double>& w = work(s);
@@ -889,7 +899,7 @@ static bool costates_of_parts(Engine* e, const StepOptions& o, const Parts& part
   bool ok = true;
   for (int part = last; part >= 0; --part) {
     copy(e->costates + size_t(part) * 2 * nd, z, 2 * nd);
-    load_part(w, e->parts, part, u);
+    load_part(w, e->parts, part, u, !has_products(M));
     ok = costate_of_part(w, o, parts, part, dt * parts.length[part], z, z + nd, zl && part == last ? zlast : nullptr,
                          grad, e->gradient, then) &&
          ok;
@@ -915,11 +925,11 @@ static void gradient_to_body(const ModelData& M, const double* p, double* grad) 
     if (b.v < M.nd) put_three(grad + b.v, three(grad + b.v) + cross(three(p + b.v), three(grad + M.nv + b.v)) * 0.5);
 }
 
-// then(part, h, zp): after adjoint() of each part, from the last to the first
+// then(part, h, zp): with lin.mu, lin.nu of each part, from the last to the first
 template <class F>
 static int adjoint_with(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
-                        double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad,
-                        F then) {
+                        double* y, double* lam, Given given, const double* zq, const double* zp, const double* zl,
+                        double* grad, F then) {
   Work<double>& w = work(s);
   Engine* e = engine(s);
   const StepOptions o = options(opt);
@@ -942,20 +952,71 @@ static int adjoint_with(Scratch* s, const Options& opt, double dt, const double*
     zq = costate_in_chart(e, e->pnext, zq, zp);
     ok = costates_of_parts(e, o, *opt.parts, dt, u, zq, zp, zl, grad, then);
   } else {
-    load_solved(w, x, p, u, y, lam);
-    ok = prepare(w, o, dt, false, false);
-    next_momentum(w, o, dt);
+    if (int status = solve_for_products(s, opt, dt, x, p, u, y, lam, given)) return status;
+    const bool fresh = given != Given::solution;
+    if (!fresh && !w.M->flat) {
+      residual(w, o, dt);
+      next_momentum(w, o, dt);
+    }
     zq = costate_in_chart(e, w.step.p_next, zq, zp);
-    adjoint(w, o, dt, zq, zp, zl, false);
+    ok = gradient_of_step(w, o, dt, fresh, zq, zp, zl, grad);
     then(0, dt, zp);
-    adjoint_gradient(w, o, dt, zp, grad);
   }
   gradient_to_body(*w.M, p, grad);
   return ok ? StepOk : StepSingular;
 }
 static int adjoint_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
-                      double* y, double* lam, const double* zq, const double* zp, const double* zl, double* grad) {
-  return adjoint_with(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad, [](int, double, const double*) {});
+                      double* y, double* lam, Given given, const double* zq, const double* zp, const double* zl,
+                      double* grad) {
+  return adjoint_with(s, opt, dt, x, p, u, y, lam, given, zq, zp, zl, grad, [](int, double, const double*) {});
+}
+
+// out (nd + nd + nc): change of (q_k+1, p_k+1, lambda) with that of w, dw (nw)
+static int push_at(Scratch* s, const Options& opt, double dt, const double* x, const double* p, const double* u,
+                   double* y, double* lam, Given given, const double* dw, double* out) {
+  Work<double>& w = work(s);
+  Engine* e = engine(s);
+  const ModelData& M = *w.M;
+  const StepOptions o = options(opt);
+  const Parts& parts = *opt.parts;
+  const int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw, rho = nv + nd + nu;
+  if (opt.stages > 1 || !has_products(M)) {  // by the matrices
+    if (opt.stages <= 1 && parts.count == 1 && given == Given::guess)
+      if (int status = solve_if_needed(s, opt, dt, x, p, u, y, lam, given)) return status;
+    std::vector<double> rows(size_t(2 * nd + nc) * nw + 1);
+    double *Y = rows.data(), *P = Y + size_t(nd) * nw, *L = P + size_t(nd) * nw;
+    const int status = derivatives(s, opt, dt, x, p, u, y, lam, Y, P, L, false);
+    if (status != StepOk) return status;
+    for (int i = 0; i < 2 * nd + nc; ++i) {
+      out[i] = 0;
+      for (int k = 0; k < nw; ++k) out[i] += Y[size_t(i) * nw + k] * dw[k];
+    }
+    return StepOk;
+  }
+  if (parts.count == 1) {
+    if (int status = solve_for_products(s, opt, dt, x, p, u, y, lam, given)) return status;
+    const bool ok = prepare_products(w, o, dt, given != Given::solution);
+    push_product(w, o, dt, dw, out, out + nd, out + 2 * nd);
+    return ok ? StepOk : StepSingular;
+  }
+  int iterations;
+  double error, *part_dw = e->gradient;
+  bool ok = true;
+  copy(part_dw, dw, nw);
+  const int status =
+      whole_step(e, o, parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [&](int part, double h) {
+    for (int k = 0; k < nk; ++k) {
+      const double from = dw[nd + k], to = dw[rho + k];
+      part_dw[nd + k] = from + parts.end[part] * (to - from);
+      part_dw[rho + k] = from + parts.end[part + 1] * (to - from);
+    }
+    ok = prepare_products(w, o, h, true) && ok;
+    push_product(w, o, h, part_dw, out, out + nd, out + 2 * nd);
+    copy(part_dw, out, nd);
+    copy(part_dw + nv, out + nd, nd);
+  });
+  for (int c = 0; c < nc; ++c) out[2 * nd + c] /= parts.length[parts.count - 1];
+  return status != StepOk ? status : ok ? StepOk : StepSingular;
 }
 
 // Second order of all parts for one costate z = (., zp, zl) with zq in the chart of the end, into H (nw, nw). After
@@ -1131,11 +1192,12 @@ static int adjoint_parameters(Scratch* s, const Options& opt, double dt, const d
   Work<double>& w = work(s);
   const StepOptions o = options(opt);
   if (opt.stages > 1) {
-    const int status = adjoint_at(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad);
+    const int status = adjoint_at(s, opt, dt, x, p, u, y, lam, Given::guess, zq, zp, zl, grad);
     if (status == StepOk) gauss_parameters(engine(s), opt, dt, u, zp, links, by);
     return status;
   }
-  return adjoint_with(s, opt, dt, x, p, u, y, lam, zq, zp, zl, grad, [&](int, double h, const double* z) {
+  return adjoint_with(s, opt, dt, x, p, u, y, lam, Given::solution, zq, zp, zl, grad,
+                      [&](int, double h, const double* z) {
     motion_by_parameters(w, *t, o, h, links, w.lin.mu, z, by);
     end_by_parameters(w, *t, h, links, w.lin.nu, by);
   });
@@ -1270,6 +1332,7 @@ const KernelTable table = {
     linearize,
     derivatives,
     adjoint_at,
+    push_at,
     second_order,
     riccati,
     riccati_workspace,

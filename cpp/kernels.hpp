@@ -107,7 +107,10 @@ struct KernelTable {
   int (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
                      double* lam, double* Y, double* P, double* L, bool with_dt);
   int (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
-                 double* lam, const double* zq, const double* zp, const double* zl, double* grad);
+                 double* lam, Given, const double* zq, const double* zp, const double* zl, double* grad);
+  // out (nd + nd + nc): change of (q', p', lambda) with that of w, dw (nw)
+  int (*push)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
+              double* lam, Given, const double* dw, double* out);
   // H (count, nw, nw) for count costates (count, nd + nd + nc): one preparation, many contractions
   int (*second_order)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
                       double* lam, Given, int count, const double* z, double* H);

@@ -318,12 +318,15 @@ template <int K> DAL_INLINE void subtract_product(Sides<K>& x, const double* u, 
   }
 }
 
-// K right-hand sides side by side: b (nd x K), g (nc x K) -> y (nd x K), m (nc x K), in place
+// K right-hand sides side by side: b (nd x K), g (nc x K) -> y (nd x K), m (nc x K), in place. TRANSPOSED: of [N^T C1^T;
+// -C0 0], for which a and c, U and W change places (W is divided by the pivot already).
 //
 // reads loops.a, c, U, W, inverse; writes b, g; scratch: loops.phi, z
-template <int B, int K> void front_solve(Work<double>& w, double* b, double* g) {
+template <int B, int K, bool TRANSPOSED = false> void front_solve(Work<double>& w, double* b, double* g) {
   using Side = Sides<K>;
   const LoopPlan& plan = w.M->loops;
+  const double *inward = TRANSPOSED ? w.loops.a : w.loops.c, *outward = TRANSPOSED ? w.loops.c : w.loops.a,
+               *columns = TRANSPOSED ? w.loops.W : w.loops.U, *rows = TRANSPOSED ? w.loops.U : w.loops.W;
   double* z = w.loops.z;
   // entries `from` on of phi move to `to` on, or vanish; B of them
   auto merge = [](double* phi, int from, int to) __attribute__((always_inline)) {
@@ -341,11 +344,11 @@ template <int B, int K> void front_solve(Work<double>& w, double* b, double* g) 
     if (s.kind == FrontOp::joint || s.kind == FrontOp::pivot) {
       const bool joint = s.kind == FrontOp::joint;
       Side x = Side::at((joint ? b : g) + size_t(s.index) * K);
-      if (joint) subtract_product<K>(x, w.loops.c + s.index * B, own, B);
+      if (joint) subtract_product<K>(x, inward + s.index * B, own, B);
       else x.add(-1.0, Side::at(own));
-      x.scale(w.loops.inverse[t]);
+      if (!TRANSPOSED) x.scale(w.loops.inverse[t]);
       x.to(z + t * K);
-      add_product<K>(phi, w.loops.U + s.row, n, x);
+      add_product<K>(phi, columns + s.row, n, x);
       if (!joint) Side{}.to(own);
       else if (s.to != LoopPlan::kStays) merge(phi, at, s.to);
     } else if (s.kind == FrontOp::join) {
@@ -368,9 +371,10 @@ template <int B, int K> void front_solve(Work<double>& w, double* b, double* g) 
       if (joint && s.to != LoopPlan::kStays)
         for (int j = 0; j < B * K; j += kWidth) store(own + j, s.to >= 0 ? load(phi + s.to * K + j) : Vec{});
       Side x = Side::at(z + t * K);
-      subtract_product<K>(x, w.loops.W + s.row, phi, n);
+      subtract_product<K>(x, rows + s.row, phi, n);
+      if (TRANSPOSED) x.scale(w.loops.inverse[t]);
       x.to((joint ? b : g) + size_t(s.index) * K);
-      if (joint) add_product<K>(own, w.loops.a + s.index * B, B, x);
+      if (joint) add_product<K>(own, outward + s.index * B, B, x);
       else x.to(own);
     } else if (s.kind == FrontOp::add) {
       Side{}.to(own);
@@ -401,6 +405,13 @@ template <int K> DAL_INLINE void loop_solve(Work<double>& w, double* b, double* 
   if (!w.M->loops.condensed.unknown.empty()) condensed_solve<K>(w, b, g);
   else if (w.M->loops.lanes == 8) front_solve<8, K>(w, b, g);
   else front_solve<16, K>(w, b, g);
+}
+
+// [N^T C1^T; -C0 0] (y; m) = (b; g), in place
+DAL_INLINE void loop_solve_transposed(Work<double>& w, double* b, double* g) {
+  if (!w.M->loops.condensed.unknown.empty()) condensed_solve_transposed(w, b, g);
+  else if (w.M->loops.lanes == 8) front_solve<8, 1, true>(w, b, g);
+  else front_solve<16, 1, true>(w, b, g);
 }
 
 // Newton direction: N dy - C0^T (dt dlam) = -dt r, C1 dy = -h

@@ -498,6 +498,40 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   }
 }
 
+// The same with the transposed matrix, for models without balls: P1 and P2, U and W change places.
+//
+// reads gen.P1j, gen.P2j, newton.U, W, inverse_D; writes b; scratch: newton.phi, newton.z
+inline void chain_solve_transposed(Work<double>& w, double* b) {
+  const ModelData& M = *w.M;
+  for (int i = 0; i < 8 * (M.nm + 1); ++i) w.newton.phi[i] = 0;
+  Eight<double> phi, a;
+  for (int j = M.nm - 1; j >= 0; --j) {
+    const Joint& J = M.joints[j];
+    double* up = w.newton.phi + 8 * J.parent;
+    phi.read(w.newton.phi + 8 * (j + 1));
+    if (J.v < M.nd) {
+      a.read(w.gen.P2j + 8 * j);
+      const double z = b[J.v] - a.dot(phi);
+      w.newton.z[j] = z * w.newton.inverse_D[j];
+      phi.add(z, w.newton.W + 8 * j);  // W is divided by D already
+    }
+    phi.add(1.0, up);
+    phi.write(up);
+  }
+  for (int l = 0; l < 8; ++l) w.newton.phi[l] = 0;  // now sums over the path
+  for (int j = 0; j < M.nm; ++j) {
+    const Joint& J = M.joints[j];
+    phi.read(w.newton.phi + 8 * J.parent);
+    if (J.v < M.nd) {
+      a.read(w.newton.U + 8 * j);
+      const double y = w.newton.z[j] - a.dot(phi) * w.newton.inverse_D[j];
+      b[J.v] = y;
+      phi.add(y, w.gen.P1j + 8 * j);
+    }
+    phi.write(w.newton.phi + 8 * (j + 1));
+  }
+}
+
 // ---- small dense systems
 // A (n x n, destroyed), B (n x nr, row stride ld) <- A^-1 B with partial pivoting; returns smallest / largest pivot.
 inline double dense_solve(double* __restrict A, int n, double* __restrict B, int nr, int ld) {

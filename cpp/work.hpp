@@ -173,6 +173,7 @@ template <class T> struct Linearization {
   T *T_, *S;         // nv x nw and nw x nw
   T *Hu, *Huu;       // second derivatives of the forces: (2 nv) x nu and nu x nu
   T *g, *tmp, *rhs;
+  T *products, *sweep;  // vectors of products.hpp: 5 nv; 18 for every pose
 };
 
 template <class T> struct Work {
@@ -398,6 +399,8 @@ template <class T> struct Work {
     take(lin.mu, nv);
     take(lin.nu, nc);
     take(lin.g, nv);
+    take(lin.products, 5 * nv);
+    take(lin.sweep, 18 * np);
     take(lin.tmp, nv * 4 + wide + nu);
     take(lin.Hu, 2 * nv * nu);
     take(lin.Huu, nu * nu);

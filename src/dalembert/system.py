@@ -310,6 +310,19 @@ class System(OneStepMap):
         y, w = self._xu(x, u, k)
         return self._steps.adjoint(y, w, k, matrix(z, (self.ndx,), "z"))
 
+    def push(self, x: ArrayLike, u: ArrayLike, k: int, dx: ArrayLike, du: ArrayLike) -> Array:
+        """A dx + B du (ndx,) of step k without forming A and B; dx (ndx,), du (nu,).
+
+        >>> import dalembert as da
+        >>> system = da.System(da.MidpointVI(da.models.cart_pole(), dt=0.01), steps=10)
+        >>> x, u = np.zeros(system.nx), np.zeros(system.nu)
+        >>> A, B = system.linearize(x, u)
+        >>> bool(np.allclose(system.push(x, u, 0, np.ones(system.ndx), u + 1.0), A.sum(1) + B.sum(1)))
+        True
+        """
+        y, w = self._xu(x, u, k)
+        return self._steps.push(y, w, k, matrix(dx, (self.ndx,), "dx"), matrix(du, (self.nu,), "du"))
+
     def derivatives(self, x: ArrayLike, u: ArrayLike, k: int = 0, *, with_dt: bool = False) -> dict[str, Array]:
         """Derivatives of q' (nd rows), p' (nd rows) and lambda (nc rows) by w = (q, p, u, rho'), and, `with_dt`, by dt as a last
         column."""

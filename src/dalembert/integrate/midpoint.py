@@ -981,6 +981,19 @@ class MidpointVI(OneStepMap):
         step, y, w = self._at(k, x, u)
         return step.adjoint(y, w, 0, matrix(z, (self.ndx,), "z"))
 
+    def push(self, x: ArrayLike, u: ArrayLike, k: int, dx: ArrayLike, du: ArrayLike) -> Array:
+        """A dx + B du (ndx,) without A and B, for changes dx (ndx,) of the state and du (nu,) of the input at step k: O(n) for trees, and for
+        closed chains whose loops are local.
+
+        >>> import dalembert as da
+        >>> vi = da.MidpointVI(da.models.n_link(3), dt=0.01)
+        >>> x, u, dx = vi.neutral(), np.zeros(vi.nu), np.ones(vi.ndx)
+        >>> bool(np.allclose(vi.push(x, u, 0, dx, u), vi.linearize(x, u)[0] @ dx))
+        True
+        """
+        step, y, w = self._at(k, x, u)
+        return step.push(y, w, 0, matrix(dx, (self.ndx,), "dx"), matrix(du, (self.nu,), "du"))
+
     def second_order(self, x: ArrayLike, u: ArrayLike, k: int, z: ArrayLike) -> tuple[Array, Array, Array]:
         """Exact second derivatives of z . f: xx (ndx, ndx), xu (ndx, nu), uu (nu, nu)."""
         step, y, w = self._at(k, x, u)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -228,21 +229,26 @@ class MidpointSteps(Steps):
 
     def adjoint(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array]:
         """(A'z, B'z) of step k without A and B."""
-        vi, m = self.one_step, self.one_step.model
-        nq, nd, nu, ndx = m.nq, m.nd, m.nu, self.one_step.ndx
-        q, _, lam = self._solve(x, u, k)
-        g, ok = vi._core.adjoint(
-            vi.options, self.dt[k], x[:nq], x[nq : nq + nd], u[:nu], q, lam, z[:nd], z[m.nv : m.nv + nd], np.zeros(m.nc)
-        )
-        if not ok:
-            self._refuse(SINGULAR, k, x, u)
-        az, bz = np.zeros(ndx), np.zeros(vi.nu)
-        az[: m.nv + nd], bz[:] = g[: m.nv + nd], g[m.nv + nd :]
-        rate = z[m.nv + nd :] / self.dt[k]
-        az[nd : m.nv] -= rate
-        bz[nu:] += z[nd : m.nv] + rate
-        not_overflown(z, az, bz)
-        return az, bz
+        found: tuple[Array, Array] = self._product(self.one_step._stepper.pull, x, u, k, z)
+        not_overflown(z, *found)
+        return found
+
+    def push(self, x: Array, u: Array, k: int, dx: Array, du: Array) -> Array:
+        """A dx + B du of step k without A and B."""
+        found: Array = self._product(self.one_step._stepper.push, x, u, k, dx, du)
+        not_overflown(np.concatenate([dx, du]), found)
+        return found
+
+    def _product(self, of: Callable[..., Any], x: Array, u: Array, k: int, *vectors: Array) -> Any:
+        """of(x, u, dt, *vectors) in the core, which solves the step on the way."""
+        given = (x, u, *vectors)
+        for copied in (False, True):  # as in `_advance`
+            x, u, *vectors_ = (a.astype(np.float64, order="C") for a in given) if copied else given
+            found = of(x, u, self.dt[k], *vectors_)
+            if found is not None:
+                return found
+        self._solve(x, u, k)
+        self._refuse(SINGULAR, k, x, u)
 
     def derivatives(self, x: Array, u: Array, k: int, with_dt: bool) -> dict[str, Array]:
         """Derivatives of q', p' and lambda by (q, p, u, rho'), and by dt as a last column if asked for."""

@@ -193,6 +193,11 @@ class OneStepMap(StateSpace):
         A, B = self.linearize(x, u, k)
         return z @ A, z @ B
 
+    def push(self, x: Array, u: Array, k: int, dx: Array, du: Array) -> Array:
+        """A dx + B du (ndx,) for changes dx (ndx,) of the state and du (nu,) of the input."""
+        A, B = self.linearize(x, u, k)
+        return A @ dx + B @ du
+
     def second_order(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array, Array]:
         """Second derivatives of z . f: xx (ndx, ndx), xu (ndx, nu), uu (nu, nu), by central differences of the adjoint."""
         n, end = self.ndx, self.f(x, u, k)
@@ -419,6 +424,15 @@ class Steps:
     def adjoint(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array]:
         """A'z (ndx,), B'z (nu,) of step k."""
         return self.one_step.adjoint(x, u, k, z)
+
+    def push(self, x: Array, u: Array, k: int, dx: Array, du: Array) -> Array:
+        """A dx + B du (ndx,) of step k; a map without such products has them from A and B."""
+        own = getattr(self.one_step, "push", None)
+        if own is not None:
+            found: Array = own(x, u, k, dx, du)
+            return found
+        A, B = self.linearize(x, u, k)
+        return A @ dx + B @ du
 
     def second_order(self, x: Array, u: Array, k: int, z: Array) -> tuple[Array, Array, Array]:
         """Second derivatives of z . f of step k: xx, xu, uu."""

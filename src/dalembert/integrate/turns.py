@@ -159,6 +159,11 @@ class TurningSteps(MidpointSteps):
         A, B = self.linearize(x, u, k)
         return z @ A, z @ B
 
+    def push(self, x: Array, u: Array, k: int, dx: Array, du: Array) -> Array:
+        """A dx + B du of step k."""
+        A, B = self.linearize(x, u, k)
+        return A @ dx + B @ du
+
     def derivatives(self, x: Array, u: Array, k: int, with_dt: bool) -> dict[str, Array]:
         """Derivatives of q', p' and lambda by (q, p, u), and by dt as a last column if asked for."""
         found = super().derivatives(x, self._ends(x, u, k), k, with_dt)
