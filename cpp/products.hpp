@@ -193,65 +193,96 @@ inline void impulse_product(Work<double>& w, const double* x, double* out) {
   }
 }
 
-// g (nc) = Dh(q_k+1) times what is prescribed of y (nv)
+// g (nc) = Dh y for y (nv), Dh at q_k or at q_k+1 (end)
 //
-// reads loops.end, kin.end, con.C1, y; writes g; scratch: lin.sweep
-inline void prescribed_rates(Work<double>& w, const double* y, double* g) {
+// reads loops.start, end, S0, S1, step.x, y, con.C0, C1, y; writes g; scratch: lin.sweep
+inline void rows_times(Work<double>& w, bool end, const double* y, double* g) {
   const ModelData& M = *w.M;
   if (!w.loops.on) {
+    const double* C = end ? w.con.C1 : w.con.C0;
     for (int c = 0; c < M.nc; ++c) {
       g[c] = 0;
-      for (int k = M.nd; k < M.nv; ++k) g[c] += w.con.C1[c * M.nv + k] * y[k];
+      for (int k = 0; k < M.nv; ++k) g[c] += C[c * M.nv + k] * y[k];
     }
     return;
   }
+  const double *q = end ? w.step.y : w.step.x, *wrench = end ? w.loops.end : w.loops.start;
+  const V6<double>* S = end ? w.loops.S1 : w.loops.S0;
   V6<double>* eta = reinterpret_cast<V6<double>*>(w.lin.sweep);
   eta[0] = zero6<double>();
-  for (int j : M.constraint_joints) {
-    const int v = M.joints[j].v;
-    eta[j + 1] = eta[M.joints[j].parent] + w.loops.S1[j] * (v < M.nd ? 0.0 : y[v]);
-  }
+  for (int j : M.constraint_joints) eta[j + 1] = eta[M.joints[j].parent] + S[j] * y[M.joints[j].v];
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    const double* x = w.loops.end + 18 * c;
+    const double* x = wrench + 18 * c;
     g[c] = 0;
     for (int s = 0; s < (e.site_c < 0 ? 2 : 3); ++s)
       g[c] += dot(V6<double>{three(x + 6 * s), three(x + 6 * s + 3)}, eta[pose_of_site(M, e, s)]);
     if (e.length_var >= 0) {
-      const int at = e.vars + e.length_var, v = M.local_v[at];
-      if (v >= M.nd) g[c] -= 2 * w.step.y[M.local_q[at]] * y[v];
+      const int at = e.vars + e.length_var;
+      g[c] -= 2 * q[M.local_q[at]] * y[M.local_v[at]];
     }
   }
 }
 
-// the transpose: prescribed entries of out (nv) += Dh(q_k+1)^T nu
+// the transpose: out (nv) += factor Dh^T m
 //
-// reads loops.end, kin.end, con.C1, nu; writes out; scratch: lin.sweep
-inline void prescribed_pull(Work<double>& w, const double* nu, double* out) {
+// reads as rows_times(), m; writes out; scratch: lin.sweep
+inline void rows_pull(Work<double>& w, bool end, const double* m, double factor, double* out) {
   const ModelData& M = *w.M;
   if (!w.loops.on) {
+    const double* C = end ? w.con.C1 : w.con.C0;
     for (int c = 0; c < M.nc; ++c)
-      for (int k = M.nd; k < M.nv; ++k) out[k] += w.con.C1[c * M.nv + k] * nu[c];
+      for (int k = 0; k < M.nv; ++k) out[k] += C[c * M.nv + k] * m[c] * factor;
     return;
   }
+  const double *q = end ? w.step.y : w.step.x, *wrench = end ? w.loops.end : w.loops.start;
+  const V6<double>* S = end ? w.loops.S1 : w.loops.S0;
   V6<double>* push = reinterpret_cast<V6<double>*>(w.lin.sweep);
   push[0] = zero6<double>();
   for (int j : M.constraint_joints) push[j + 1] = zero6<double>();
   for (int c = 0; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    const double* x = w.loops.end + 18 * c;
+    const double *x = wrench + 18 * c, l = m[c] * factor;
     for (int s = 0; s < (e.site_c < 0 ? 2 : 3); ++s)
-      push[pose_of_site(M, e, s)] += V6<double>{three(x + 6 * s), three(x + 6 * s + 3)} * nu[c];
+      push[pose_of_site(M, e, s)] += V6<double>{three(x + 6 * s), three(x + 6 * s + 3)} * l;
     if (e.length_var >= 0) {
-      const int at = e.vars + e.length_var, v = M.local_v[at];
-      if (v >= M.nd) out[v] -= 2 * w.step.y[M.local_q[at]] * nu[c];
+      const int at = e.vars + e.length_var;
+      out[M.local_v[at]] -= 2 * q[M.local_q[at]] * l;
     }
   }
   for (size_t i = M.constraint_joints.size(); i-- > 0;) {
-    const int j = M.constraint_joints[i], v = M.joints[j].v;
-    if (v >= M.nd) out[v] += dot(w.loops.S1[j], push[j + 1]);
+    const int j = M.constraint_joints[i];
+    out[M.joints[j].v] += dot(S[j], push[j + 1]);
     push[M.joints[j].parent] += push[j + 1];
   }
+}
+
+// Fronts lose digits that a long ladder cannot spare: what the solution of a product leaves open is solved for once
+// more. N y - C0^T (dt l) = -dt r, C1 y = -h, with y (nv, prescribed entries zero) and l in step.dy, con.dlam.
+//
+// reads step.r, con.h, gen, newton, loops; writes step.r, dy, con.h, dlam; scratch: the vectors given (nv each)
+inline void refine_direction(Work<double>& w, const StepOptions& o, double dt, double* x, double* y, double* one,
+                             double* two, double* F) {
+  const ModelData& M = *w.M;
+  const int nd = M.nd, nc = M.nc;
+  double *l = w.lin.nu, *g = w.lin.tmp;
+  for (int i = 0; i < M.nv; ++i) {
+    x[i] = 0;
+    y[i] = i < nd ? w.step.dy[i] : 0;
+  }
+  for (int c = 0; c < nc; ++c) l[c] = w.con.dlam[c];
+  const Slots<double> s = slots<double>(o, dt);
+  tree_product<true, false>(w, x, y, one, two);
+  if (!M.potentials.empty()) potential_product(w, s, x, y, one, two);
+  force_change(w, s, dt, x, y, nullptr, F);
+  for (int i = 0; i < nd; ++i) one[i] = (one[i] + dt * o.minus * F[i]) / dt;
+  rows_pull(w, false, l, -1.0, one);
+  rows_times(w, true, y, g);
+  for (int i = 0; i < nd; ++i) w.step.r[i] += one[i];
+  for (int c = 0; c < nc; ++c) w.con.h[c] += g[c];
+  direction_step(w, dt, false);
+  for (int i = 0; i < nd; ++i) w.step.dy[i] += y[i];
+  for (int c = 0; c < nc; ++c) w.con.dlam[c] += l[c];
 }
 
 // Change of (q_k+1, p_k+1, lambda) with the change dw of w = (q_k, p_k, u_k, rho_k+1): dy, dp (nd), dl (nc). After
@@ -276,8 +307,12 @@ inline void push_product(Work<double>& w, const StepOptions& o, double dt, const
   force_change(w, s, dt, x, y, du, F);
   if (nc) impulse_product(w, x, slope);
   for (int i = 0; i < nd; ++i) w.step.r[i] = (one[i] + f * F[i]) * idt + b[i] - (nc ? slope[i] : 0.0);
-  if (nc) prescribed_rates(w, y, w.con.h);
+  if (nc) rows_times(w, true, y, w.con.h);
   direction_step(w, dt, true);
+  if (w.loops.on) {
+    refine_direction(w, o, dt, F, slope, one, two, w.lin.g);
+    for (int i = nd; i < nv; ++i) y[i] = rho[i - nd];
+  }
   for (int i = 0; i < nd; ++i) dy[i] = y[i] = w.step.dy[i];
   for (int c = 0; c < nc; ++c) dl[c] = w.con.dlam[c];
   tree_product<false, true>(w, x, y, one, two);
@@ -312,8 +347,33 @@ inline void pull_product(Work<double>& w, const StepOptions& o, double dt, const
   // N^T (-mu/dt) = b + C1^T nu, C0 mu = zl
   if (nc && w.loops.on) {
     for (int c = 0; c < nc; ++c) nu_[c] = zl ? zl[c] * idt : 0.0;
+    double *left = slope, *g0 = w.lin.tmp, *n0 = g0 + nc;  // refined once, as in refine_direction()
+    for (int i = 0; i < nd; ++i) left[i] = b[i];
+    for (int c = 0; c < nc; ++c) g0[c] = nu_[c];
     loop_solve_transposed(w, b, nu_);
-    for (int c = 0; c < nc; ++c) nu_[c] = -nu_[c];
+    for (int i = 0; i < nd; ++i) {
+      mu[i] = b[i];
+      one[i] = f * b[i];
+    }
+    for (int i = 0; i < nv; ++i) y[i] = 0;
+    tree_product<false, true>(w, mu, y, m, two);
+    if (!M.potentials.empty()) potential_product(w, s, mu, y, m, two);
+    force_pull(w, s, one, m, two, nullptr);
+    rows_pull(w, true, nu_, 1.0, two);
+    rows_times(w, false, mu, n0);
+    for (int i = 0; i < nd; ++i) b[i] = left[i] - two[i];
+    for (int c = 0; c < nc; ++c) {
+      const double rest = g0[c] + n0[c];
+      g0[c] = nu_[c];
+      nu_[c] = rest;
+    }
+    loop_solve_transposed(w, b, nu_);
+    for (int i = 0; i < nd; ++i) {
+      b[i] += mu[i];
+      y[i] = zp[i];
+      m[i] = g * zp[i];
+    }
+    for (int c = 0; c < nc; ++c) nu_[c] = -(nu_[c] + g0[c]);
   } else {
     if (nc) {
       const int ld = row_stride(nc + 1);
@@ -349,7 +409,7 @@ inline void pull_product(Work<double>& w, const StepOptions& o, double dt, const
   for (int k = 0; k < nv; ++k) out[k] = one[k] * idt - (nc ? slope[k] : 0.0);
   for (int i = 0; i < nd; ++i) out[nv + i] = mu[i];
   for (int k = nd; k < nv; ++k) two[k] *= idt;
-  if (nc && nv > nd) prescribed_pull(w, nu_, two);
+  if (nc && nv > nd) rows_pull(w, true, nu_, 1.0, two);
   for (int k = nd; k < nv; ++k) rho[k - nd] = two[k];
 }
 

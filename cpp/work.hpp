@@ -401,7 +401,7 @@ template <class T> struct Work {
     take(lin.g, nv);
     take(lin.products, 5 * nv);
     take(lin.sweep, 18 * np);
-    take(lin.tmp, nv * 4 + wide + nu);
+    take(lin.tmp, nv * 4 + wide + nu + 2 * nc);
     take(lin.Hu, 2 * nv * nu);
     take(lin.Huu, nu * nu);
     take(lin.T_, nv * wide);

@@ -43,7 +43,7 @@ from .discrete_lagrangian import DiscreteLagrangian, discrete_lagrangian
 from .events import Event, Occurrence, watches
 from .hybrid import Feed, Run, thinned
 from .impacts import LAWS, check_gaps
-from .midpoint_steps import MidpointSteps
+from .midpoint_steps import MidpointSteps, not_overflown
 from .onestep import OneStepMap, Tangent
 from .prescribed import coordinates_after, input_names, inputs_between
 from .quality import check_accuracy, say
@@ -978,6 +978,12 @@ class MidpointVI(OneStepMap):
 
     def adjoint(self, x: ArrayLike, u: ArrayLike, k: int, z: ArrayLike) -> tuple[Array, Array]:
         """A'z (ndx,), B'z (nu,) without A and B."""
+        h = self.dt
+        if type(h) is float and self._plain_inputs:
+            found: tuple[Array, Array] | None = self._stepper.pull(x, u, h, z)  # None: as in `step`
+            if found is not None:
+                not_overflown(z, *found)
+                return found
         step, y, w = self._at(k, x, u)
         return step.adjoint(y, w, 0, matrix(z, (self.ndx,), "z"))
 
@@ -991,6 +997,12 @@ class MidpointVI(OneStepMap):
         >>> bool(np.allclose(vi.push(x, u, 0, dx, u), vi.linearize(x, u)[0] @ dx))
         True
         """
+        h = self.dt
+        if type(h) is float and self._plain_inputs:
+            found: Array | None = self._stepper.push(x, u, h, dx, du)
+            if found is not None:
+                not_overflown(np.concatenate([dx, du]), found)
+                return found
         step, y, w = self._at(k, x, u)
         return step.push(y, w, 0, matrix(dx, (self.ndx,), "dx"), matrix(du, (self.nu,), "du"))
 
