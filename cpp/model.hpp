@@ -135,6 +135,8 @@ struct LoopPlan {
   CondensedPlan condensed;                  // instead of fronts, where it has unknowns
 };
 
+constexpr int kShortElement = 64;  // longer ones would make the tables of a ladder grow as its cube
+
 struct ModelData {
   int nq = 0, nqd = 0;         // coordinates; those of dynamic variables, which come first
   int nv = 0, nd = 0, nk = 0;  // velocity components: all, dynamic (first), prescribed
@@ -188,7 +190,8 @@ struct ModelData {
   std::vector<BallLocal> ball_local;
   std::vector<double> local_turn;        // 1 where the local variable turns its joint, 0 elsewhere
   std::vector<unsigned char> path_flag;  // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
-  std::vector<unsigned char> ancestry;
+  std::vector<unsigned char> ancestry;      // of elements of at most kShortElement variables: which are above which
+  std::vector<int> pose_enter, pose_leave;  // poses in preorder: those below a pose have numbers in between
   std::vector<int> tape_inputs;
   std::vector<Tape> tapes;
   std::vector<SplineTable> splines;

@@ -3,6 +3,7 @@
 // follows it.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <vector>
 #include "model.hpp"
@@ -79,24 +80,31 @@ inline void plan_patterns(ModelData& M, const std::vector<int>& coupling, const 
       rows[coupling[a]].insert(rows[coupling[a]].end(), coupling.begin() + coupling_offset[c],
                                coupling.begin() + coupling_offset[c + 1]);
   put(M.free_pattern, M.free_pattern_offset, M.free_pattern_dynamic);
+  // variables of a constraint are all coupled: bit by bit, because in a ladder every constraint has all that are above
+  const size_t words = size_t(nv + 63) / 64;
+  std::vector<uint64_t> bits(M.constraints.empty() ? 0 : words * nv), clique(words);
   for (const Element& e : M.constraints) {
-    std::vector<int> clique(M.local_v.begin() + e.vars, M.local_v.begin() + e.vars + e.n);
-    clique.insert(clique.end(), M.local_v.begin() + e.rows, M.local_v.begin() + e.rows + e.nrow);
-    for (int a : clique) {
-      std::vector<int>& r = rows[a];
-      r.insert(r.end(), clique.begin(), clique.end());
-      if (int(r.size()) > 4 * nv) {  // many constraints on the same variables
-        std::sort(r.begin(), r.end());
-        r.erase(std::unique(r.begin(), r.end()), r.end());
-      }
-    }
+    std::fill(clique.begin(), clique.end(), 0);
+    auto each = [&](auto then) {
+      for (int i = 0; i < e.n; ++i) then(M.local_v[e.vars + i]);
+      for (int i = 0; i < e.nrow; ++i) then(M.local_v[e.rows + i]);
+    };
+    each([&](int a) { clique[a / 64] |= uint64_t(1) << (a % 64); });
+    each([&](int a) {
+      for (size_t k = 0; k < words; ++k) bits[a * words + k] |= clique[k];
+    });
   }
+  for (int i = 0; i < nv && !bits.empty(); ++i)
+    for (int k = 0; k < nv; ++k)
+      if (bits[i * words + k / 64] >> (k % 64) & 1) rows[i].push_back(k);
   put(M.pattern, M.pattern_offset, M.pattern_dynamic);
 }
 
-// of each element: which of its local variables are above which
+// of each element that is not long: which of its local variables are above which
 inline void plan_ancestry(ModelData& M) {
-  std::vector<int> enter(M.nj + 1, 0), leave(M.nj + 1, 0), count(M.nj + 1, 1), next(M.nj + 1, 1);
+  std::vector<int>&enter = M.pose_enter, &leave = M.pose_leave, count(M.nj + 1, 1), next(M.nj + 1, 1);
+  enter.assign(M.nj + 1, 0);
+  leave.assign(M.nj + 1, 0);
   for (int j = M.nj; j >= 1; --j) count[M.joints[j - 1].parent] += count[j];
   for (int j = 1; j <= M.nj; ++j) {  // numbers in preorder, whatever the order of the joints
     const int up = M.joints[j - 1].parent;
@@ -106,6 +114,10 @@ inline void plan_ancestry(ModelData& M) {
   for (int j = 0; j <= M.nj; ++j) leave[j] = enter[j] + count[j];
   for (auto* list : {&M.potentials, &M.forces, &M.constraints})
     for (Element& e : *list) {
+      if (e.n > kShortElement) {
+        e.pair = -1;
+        continue;
+      }
       e.pair = int(M.ancestry.size());
       const int* at = M.local_joint.data() + e.vars;
       for (int i = 0; i < e.n; ++i)

@@ -311,7 +311,7 @@ static void check(const ModelData& M) {
       inside(e.vars, e.n, M.local_joint.size());
       inside(e.vars, e.n, M.path_flag.size());
       inside(e.rows, e.nrow, M.local_q.size());
-      inside(e.pair, e.n * e.n, M.ancestry.size());
+      if (e.n <= kShortElement) inside(e.pair, e.n * e.n, M.ancestry.size());
       inside(e.in0, e.nin, M.tape_inputs.size());
       in(e.n, 0, M.max_local + 1);
       for (int s : {e.site_a, e.site_b, e.site_c}) optional(s, M.sites.size());

@@ -115,6 +115,7 @@ template <class T> struct ElementScratch {
   int stride = 0;    // of these
   T *tape_work, *tape_in, *tape_out;
   T* force_second;  // second derivatives of one force
+  unsigned char* ancestry;  // of a long element, n x n
 };
 
 // ---- the step
@@ -298,6 +299,7 @@ template <class T> struct Work {
     local.stride = padded(m.max_local + 1);
     take(local.by_component, 8 * local.stride);
     take(local.rows, ml);
+    take(local.ancestry, m.max_local > kShortElement ? ml * ml : 0);
     take(local.by_input, 6 * ml);
     take(local.d_ij, ml * ml);
     take(local.dd_ij, ml * ml);

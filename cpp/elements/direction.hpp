@@ -12,7 +12,7 @@ struct Direction : LocalConstraint<Direction> {
   template <class T>
   static T value(Work<T>& w, const Element& e, const T*, const Poses<T>& P, int order, const T* delta, T* size) {
     const ModelData& M = *w.M;
-    const unsigned char *anc = M.ancestry.data() + e.pair, *flag = M.path_flag.data() + e.vars;
+    const unsigned char *anc = order < 2 ? nullptr : ancestry_of(w, e), *flag = M.path_flag.data() + e.vars;
     int n = e.n;
     V3<T> d = site_first(w, e, P);
     V3<T> nv = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(e.par));

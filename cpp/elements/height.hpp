@@ -16,7 +16,7 @@ struct Height : LocalConstraint<Height> {
     if (e.par[3] == 0 && e.par[4] == 0 && e.par[5] == 0) return h - rho;
     // c = N.n and its derivatives, by the product rule, as Direction has N.d; it has left N_i in vec_a
     const ModelData& M = *w.M;
-    const unsigned char *anc = M.ancestry.data() + e.pair, *flag = M.path_flag.data() + e.vars;
+    const unsigned char *anc = order < 2 ? nullptr : ancestry_of(w, e), *flag = M.path_flag.data() + e.vars;
     const int m = e.n;
     const V3<T> N = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(e.par)),
                 n = mul(site_rotation(M, M.sites[e.site_a], P), vec3<T>(e.par + 3));

@@ -35,10 +35,30 @@ template <class T> DAL_INLINE V3<T> site_first(Work<T>& w, const Element& e, con
   return pa - pb;
 }
 
+// which local variables of an element are above which (n x n); of a long one it is made here
+//
+// writes local.ancestry
+template <class T> DAL_APART const unsigned char* long_ancestry(const Work<T>& w, const Element& e) {
+  const ModelData& M = *w.M;
+  const int* at = M.local_joint.data() + e.vars;
+  unsigned char* out = w.local.ancestry;
+  for (int i = 0; i < e.n; ++i) {
+    const int from = at[i] > 0 ? M.pose_enter[at[i]] : 1, to = at[i] > 0 ? M.pose_leave[at[i]] : 0;
+    for (int k = 0; k < e.n; ++k) {
+      const int x = at[k] > 0 ? M.pose_enter[at[k]] : -1;
+      out[i * e.n + k] = from <= x && x < to;
+    }
+  }
+  return out;
+}
+template <class T> DAL_INLINE const unsigned char* ancestry_of(const Work<T>& w, const Element& e) {
+  return e.n <= kShortElement ? w.M->ancestry.data() + e.pair : long_ancestry(w, e);
+}
+
 // Local variables are ordered so that ancestors come first: only i <= k is stored, and i < k can only mean "i above k".
 // d_ik into w.local.d_ij, i <= k
 template <class T> DAL_INLINE void site_second(Work<T>& w, const Element& e) {
-  const unsigned char* anc = w.M->ancestry.data() + e.pair;
+  const unsigned char* anc = ancestry_of(w, e);
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i)
     for (int k = i; k < m; ++k)
@@ -60,7 +80,7 @@ DAL_INLINE bool turns(const ModelData& M, const Element& e, int i) {
 // change of axes along delta: Om_i = sum of w_k delta_k over k above and including i, into w.local.turn; dw_i = Om_i x
 // w_i, into w.local.d_axis
 template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, const T* delta) {
-  const unsigned char* anc = w.M->ancestry.data() + e.pair;
+  const unsigned char* anc = ancestry_of(w, e);
   int m = moving(e), n = e.n;
   for (int i = 0; i < m; ++i) {
     int up = local_parent(anc, n, i);
@@ -73,7 +93,7 @@ template <class T> DAL_INLINE void axes_along(Work<T>& w, const Element& e, cons
 
 // along delta: dd (returned), d_i' into w.local.dd_i, d_ik' into w.local.dd_ij; after site_second and axes_along
 template <class T> DAL_INLINE V3<T> site_third(Work<T>& w, const Element& e, const T* delta) {
-  const unsigned char* anc = w.M->ancestry.data() + e.pair;
+  const unsigned char* anc = ancestry_of(w, e);
   int m = moving(e), n = e.n;
   V3<T> dd = zero3<T>();
   for (int i = 0; i < m; ++i) {
@@ -131,8 +151,9 @@ template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const E
   int m = moving(e), n = e.n;
   T *above = w.local.by_component + 6 * w.local.stride, *other = above + w.local.stride;
   by_component(w, w.local.d_i, m, 0);
+  const unsigned char* all = ancestry_of(w, e);
   for (int i = 0; i < m; ++i) {
-    const unsigned char* anc = w.M->ancestry.data() + e.pair + i * n;
+    const unsigned char* anc = all + i * n;
     int run = below_in_row(anc, i, m);
     row_of_dots<false>(w, above, turns(*w.M, e, i) ? w.local.d_i[i] + cross(d, w.local.axis[i]) : w.local.d_i[i], 0, i,
                        m);
@@ -147,7 +168,7 @@ template <class T, class Put> DAL_INLINE void square_hessian(Work<T>& w, const E
 template <class T, class Put>
 DAL_INLINE V3<T> square_third(Work<T>& w, const Element& e, const V3<T>& d, const T* delta, Put put) {
   int m = moving(e), n = e.n;
-  const unsigned char* anc = w.M->ancestry.data() + e.pair;
+  const unsigned char* anc = ancestry_of(w, e);
   T *above = w.local.by_component + 6 * w.local.stride, *other = above + w.local.stride;
   axes_along(w, e, delta);  // w.local.turn, w.local.d_axis
   V3<T> dd = zero3<T>();

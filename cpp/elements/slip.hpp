@@ -99,7 +99,7 @@ struct Slip {
   // w.local.vec_a
   template <class T> static void velocities(Work<T>& w, const Element& e, const T* v, const Poses<T>& P) {
     const ModelData& M = *w.M;
-    const unsigned char* anc = M.ancestry.data() + e.pair;
+    const unsigned char* anc = ancestry_of(w, e);
     const int *lv = M.local_v.data() + e.vars, n = e.n;
     const Contact<T> c(w, e, P);
     V3<T>*u = w.local.d_i, *axis = w.local.axis, *below = w.local.vec_a, *turning = w.local.vec_b, V = zero3<T>(),
@@ -130,7 +130,7 @@ struct Slip {
   // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b, which is 0.
   template <class T> static T value(Work<T>& w, const Element& e, const T*, const Poses<T>& P, int order) {
     const ModelData& M = *w.M;
-    const unsigned char* anc = M.ancestry.data() + e.pair;
+    const unsigned char* anc = ancestry_of(w, e);
     const Contact<T> c(w, e, P);
     const unsigned char* flag = c.flag;
     const int *lj = c.lj, n = e.n;
