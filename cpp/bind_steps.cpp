@@ -247,8 +247,7 @@ void bind_steps(nb::class_<Core>& c) {
       else if (what == "second") k.second(s, x.data(), v.data(), a, b, d);
       else if (what == "third") k.third(s, x.data(), v.data(), v.data(), v.data(), a, b, d);
       else if (what.starts_with("linearize")) k.linearize(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, a, b);
-      else if (what.starts_with("push"))
-        k.push(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, unit.data(), a);
+      else if (what.starts_with("push")) k.push(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, unit.data(), a);
       else if (what.starts_with("adjoint"))
         k.adjoint(s, o, dt, x.data(), p.data(), u.data(), yy, ll, given, zc.data(), zc.data() + z.nd,
                   zc.data() + 2 * z.nd, a);

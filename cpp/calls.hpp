@@ -93,7 +93,8 @@ class OneCall {
     return status;
   }
 
-  // change of x' (ndx) with that of the state, dx (ndx), and of the inputs, du (nU), of a model without prescribed balls
+  // change of x' (ndx) with that of the state, dx (ndx), and of the inputs, du (nU), of a model without prescribed
+  // balls
   int push(Scratch* s, double h, const double* x, const double* u, const double* dx, const double* du,
            double* out) const {
     const size_t n = z_.nv + z_.nd, nqd = z_.nq - z_.nqk;
@@ -119,8 +120,7 @@ class OneCall {
     double *y = room.data(), *l = y + z_.nq + 1, *none = l + z_.nc + 1, *grad = none + z_.nc + 1;
     std::memcpy(y, x, nqd * sizeof(double));
     std::memcpy(y + nqd, u + z_.nu, z_.nqk * sizeof(double));
-    const int status =
-        core_.table().adjoint(s, o_, h, x, x + z_.nq, u, y, l, Given::guess, z, z + z_.nv, none, grad);
+    const int status = core_.table().adjoint(s, o_, h, x, x + z_.nq, u, y, l, Given::guess, z, z + z_.nv, none, grad);
     std::memcpy(by_x, grad, n * sizeof(double));
     std::memcpy(by_u, grad + n, z_.nW * sizeof(double));
     for (size_t i = 0; i < z_.nk; ++i) {

@@ -4,8 +4,8 @@
 // w that of the whole step, Y_i = d(q_i, p_i)/dw and M_i = dw_i/dw (made of Y_i-1 and of the straight line),
 //   Y_i = D_i M_i,   z_i-1 = A_i' z_i,   H = sum_i M_i' H_i(z_i) M_i.
 #pragma once
-#include "products.hpp"
 #include "parts.hpp"
+#include "products.hpp"
 
 namespace dalembert {
 

@@ -797,8 +797,7 @@ static int solve_if_needed(Scratch* s, const Options& opt, double dt, const doub
 // the same for products, which need no rows of Dh
 static int solve_for_products(Scratch* s, const Options& opt, double dt, const double* x, const double* p,
                               const double* u, double* y, double* lam, Given given) {
-  if (given != Given::solution || !has_products(*work(s).M))
-    return solve_if_needed(s, opt, dt, x, p, u, y, lam, given);
+  if (given != Given::solution || !has_products(*work(s).M)) return solve_if_needed(s, opt, dt, x, p, u, y, lam, given);
   load_step(work(s), x, p, u, y, lam);
   start_constraints(work(s));
   return StepOk;
@@ -1003,8 +1002,8 @@ static int push_at(Scratch* s, const Options& opt, double dt, const double* x, c
   double error, *part_dw = e->gradient;
   bool ok = true;
   copy(part_dw, dw, nw);
-  const int status =
-      whole_step(e, o, parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error, [&](int part, double h) {
+  const int status = whole_step(e, o, parts, dt, x, p, u, y, lam, e->pnext, &iterations, &error,
+                                [&](int part, double h) {
     for (int k = 0; k < nk; ++k) {
       const double from = dw[nd + k], to = dw[rho + k];
       part_dw[nd + k] = from + parts.end[part] * (to - from);

@@ -318,8 +318,8 @@ template <int K> DAL_INLINE void subtract_product(Sides<K>& x, const double* u, 
   }
 }
 
-// K right-hand sides side by side: b (nd x K), g (nc x K) -> y (nd x K), m (nc x K), in place. TRANSPOSED: of [N^T C1^T;
-// -C0 0], for which a and c, U and W change places (W is divided by the pivot already).
+// K right-hand sides side by side: b (nd x K), g (nc x K) -> y (nd x K), m (nc x K), in place. TRANSPOSED: of [N^T
+// C1^T; -C0 0], for which a and c, U and W change places (W is divided by the pivot already).
 //
 // reads loops.a, c, U, W, inverse; writes b, g; scratch: loops.phi, z
 template <int B, int K, bool TRANSPOSED = false> void front_solve(Work<double>& w, double* b, double* g) {

@@ -188,8 +188,8 @@ struct ModelData {
   std::vector<int> local_q, local_v;  // variables of elements: coordinates (-1: of a ball) and velocity components
   std::vector<int> local_joint;       // pose index of their joint (-1: none)
   std::vector<BallLocal> ball_local;
-  std::vector<double> local_turn;        // 1 where the local variable turns its joint, 0 elsewhere
-  std::vector<unsigned char> path_flag;  // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
+  std::vector<double> local_turn;           // 1 where the local variable turns its joint, 0 elsewhere
+  std::vector<unsigned char> path_flag;     // bit 0: on path of site a, bit 1: of site b, bit 2: of site c
   std::vector<unsigned char> ancestry;      // of elements of at most kShortElement variables: which are above which
   std::vector<int> pose_enter, pose_leave;  // poses in preorder: those below a pose have numbers in between
   std::vector<int> tape_inputs;

@@ -283,9 +283,8 @@ class Motions {
     int adjoint(double dt, const double* x, const double* u, const double* c, double* g, double* gu) {
       if (int bad = solve(dt, x, u)) return bad;
       split(c);
-      const int bad = k_.adjoint(s_, m_.o_, dt, x_.data(), x_.data() + z.nq, u, y_.data(), lam_.data(),
-                                 Given::solution, costate_.data(), costate_.data() + z.nd, costate_.data() + 2 * z.nd,
-                                 grad_.data());
+      const int bad = k_.adjoint(s_, m_.o_, dt, x_.data(), x_.data() + z.nq, u, y_.data(), lam_.data(), Given::solution,
+                                 costate_.data(), costate_.data() + z.nd, costate_.data() + 2 * z.nd, grad_.data());
       if (bad) return bad;
       const size_t n = z.nv + z.nd;
       std::copy_n(grad_.data(), n, g);

@@ -1,7 +1,7 @@
 // Products of the derivatives of a step with one vector, without matrices (docs/kernels.md 11.1): A x + B u and A^T z,
 // B^T z in O(n) for trees and for loops that are local, of models of hinges and sliders with constraints on positions.
-// What second derivatives do to a vector follows from the generators by two sweeps, the rest are solves with the factors
-// of the step.
+// What second derivatives do to a vector follows from the generators by two sweeps, the rest are solves with the
+// factors of the step.
 #pragma once
 #include "onestep.hpp"
 

@@ -114,7 +114,7 @@ template <class T> struct ElementScratch {
   T* by_component;   // d_k, d_k' of a pair of sites by component, and two rows
   int stride = 0;    // of these
   T *tape_work, *tape_in, *tape_out;
-  T* force_second;  // second derivatives of one force
+  T* force_second;          // second derivatives of one force
   unsigned char* ancestry;  // of a long element, n x n
 };
 

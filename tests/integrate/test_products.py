@@ -11,7 +11,9 @@ from dalembert import models
 from ..system.test_system import system_at
 
 
-def _compare(vi: da.MidpointVI, x: np.ndarray, u: np.ndarray, rng: np.random.Generator, tolerance: float = 1e-10) -> None:
+def _compare(
+    vi: da.MidpointVI, x: np.ndarray, u: np.ndarray, rng: np.random.Generator, tolerance: float = 1e-10
+) -> None:
     A, B = vi.linearize(x, u)
     dx, du, z = rng.normal(size=vi.ndx), rng.normal(size=vi.nu), rng.normal(size=vi.ndx)
     size = np.abs(A) @ np.abs(dx) + np.abs(B) @ np.abs(du) + 1e-300  # what is added up
@@ -86,7 +88,10 @@ def test_packaged_models(name: str) -> None:
 def test_balls_and_wheels() -> None:
     """Balls and velocity constraints: by the matrices."""
     rng = np.random.default_rng(2)
-    for m in (models.bicycle(), da.Model([da.ball("b", da.tz(-1.0, mass=(1.0, 0.1, 0.2, 0.15)))], [da.Gravity((0, 0, -9.8))])):
+    for m in (
+        models.bicycle(),
+        da.Model([da.ball("b", da.tz(-1.0, mass=(1.0, 0.1, 0.2, 0.15)))], [da.Gravity((0, 0, -9.8))]),
+    ):
         for order in (2, 4):
             vi = da.MidpointVI(m, dt=0.005, order=order)
             s = vi.state()
