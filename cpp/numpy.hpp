@@ -44,7 +44,7 @@ inline NumpyInterface numpy_;  // filled by numpy_interface() when the module is
 inline const NumpyHead& head_of(const PyObject* array) { return *reinterpret_cast<const NumpyHead*>(array); }
 
 // the numbers of an array of doubles that can be read as it is, or null
-inline const double* plain(const PyObject* o) {
+inline const double* plain(PyObject* o) {
   if (!numpy_.known || Py_TYPE(o) != numpy_.array) return nullptr;
   const NumpyHead& a = head_of(o);
   if (a.type != numpy_.float64 || (a.flags & kNumpyPlain) != kNumpyPlain) return nullptr;
@@ -53,7 +53,7 @@ inline const double* plain(const PyObject* o) {
 }
 
 // those of a vector of n numbers, or null; `finite` asks for numbers that are
-inline const double* plain(const PyObject* o, size_t n, bool finite) {
+inline const double* plain(PyObject* o, size_t n, bool finite) {
   const double* x = plain(o);
   if (!x || head_of(o).ndim != 1 || head_of(o).shape[0] != Py_ssize_t(n)) return nullptr;
   if (finite) {

@@ -97,7 +97,7 @@ def build(python: str, arch: str, out: Path, levels: str | None = None) -> Path:
     defines = {
         "CMAKE_AR": zig / "ar",
         "CMAKE_RANLIB": zig / "ranlib",
-        "CMAKE_CXX_FLAGS": "-Wno-unused-command-line-argument",
+        "CMAKE_CXX_FLAGS": "-Wno-unused-command-line-argument -Wno-macro-redefined",
     }
     defines["DALEMBERT_LEVELS"] = levels or "v2;v3;v4"
     native = os.uname().machine == arch
