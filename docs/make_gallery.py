@@ -38,12 +38,16 @@ def few_colours(image: Image.Image) -> Image.Image:
 
 # robots and machines come first
 FIRST = (
+    "arm_crane_drone",
+    "cart_pole_mpc",
     "closed_chain",
+    "falling_quadruped",
     "identify_arm",
     "learn_policy",
     "marionette_mocap",
     "marionette_walk",
     "pitcher",
+    "quadrotor_load",
     "rotor_satellite",
     "scissor_lift",
     "string_robot",
@@ -51,8 +55,8 @@ FIRST = (
 
 
 def thumbnails(pictures: dict[str, str]) -> list[str]:
-    """A row of small pictures (example -> file) that lead to their places on the page."""
-    return [f"[![{name}](images/gallery/{file}){{ width=230 }}](#{name})" for name, file in pictures.items()]
+    """Small pictures (example -> file) with names that lead to their places on the page; docs/css lays them out."""
+    return [f"- [![{name}](images/gallery/{file}){{ .thumb }} {name}](#{name})" for name, file in pictures.items()]
 
 
 def main(out: Path) -> None:
