@@ -33,7 +33,7 @@ _PRECISION = {
         "slack": 1e4,
         "epsilon": 1.1e-16,
         "finish": 1e-13,
-        "small_square": 6e-5,
+        "small_square": 1e-2,
         "largest": 1e290,
     },
     "float": {
@@ -43,7 +43,7 @@ _PRECISION = {
         "slack": 50,
         "epsilon": 6e-8,
         "finish": 1e-6,
-        "small_square": 6e-3,
+        "small_square": 0.25,
         "largest": 1e30,
     },
 }
@@ -232,7 +232,8 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "and_linearization": " and its exact linearization" if linearize else "",
         "of_velocities": f", the last {facts['nvc']} of them on velocities" if facts["nvc"] else "",
         "axes_by": facts.get("axes_move", False) or facts.get("height", False) or facts.get("slip", False),
-        "row_length": _row_length(model, write),
+        "row_length": _row_length(model, write, model.nc),
+        "result_length": _row_length(model, write, 0),
         "four_columns": real == "double",
         "no_finish": bool(facts["balls"] or facts["nvc"]),
         "and_multipliers": ", multipliers" if nc else "",
@@ -268,9 +269,9 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
     }
 
 
-def _row_length(model: Model, write: Writer) -> int:
-    """Columns of the linear systems of a linearization; a multiple of four in double precision, where computers take several at once."""
-    columns = model.nv + model.nd + model.nu + model.nkv + model.nc
+def _row_length(model: Model, write: Writer, multipliers: int) -> int:
+    """Columns of the linear systems of a linearization, with so many of multipliers; a multiple of four in double precision, where computers take several at once."""
+    columns = model.nv + model.nd + model.nu + model.nkv + multipliers
     return columns + -columns % 4 if write.real == "double" else columns
 
 

@@ -450,8 +450,9 @@ static void place_world(mech *m, const real *q) {
 static void turn_pose(pose *here, real x) {
   const real by = x - here->angle, s = by * by;
   if (s <= R(@small_square@)) {
-    const real sine = by * (R(1.0) - s / R(6.0) * (R(1.0) - s / R(20.0)));
-    const real less = R(-0.5) * s * (R(1.0) - s / R(12.0) * (R(1.0) - s / R(30.0))), cosine = here->cosine;
+    const real cosine = here->cosine;
+    const real sine = by - by * s * (R(1.0 / 6) - s * (R(1.0 / 120) - s * (R(1.0 / 5040) - s * R(1.0 / 362880))));
+    const real less = s * (R(-0.5) + s * (R(1.0 / 24) - s * (R(1.0 / 720) - s * R(1.0 / 40320))));
     here->cosine += cosine * less - here->sine * sine;
     here->sine += here->sine * less + cosine * sine;
   } else {
@@ -771,23 +772,22 @@ static void site_first(mech *m, const element *e, const pose *poses) {
 //@ end
   for (i = 0; i < e->n; ++i) {
     const int j = local_joint[e->local + i], on = local_path[e->local + i];
-    const real by_a = R(on & 1), by_b = R(on >> 1 & 1); /* 1 where the joint moves the site */
     real *by = m->gap_by[i], *axis = m->turn[i];
     if (j < 0) { /* a variable length */
       for (k = 0; k < DP; ++k) by[k] = 0;
       for (k = 0; k < DA; ++k) axis[k] = 0;
     } else if (joint_turns[j]) {
-      const real *from = poses[j + 1].position;
+      /* w x (p_a - p_j) - w x (p_b - p_j), each where the joint moves the site */
+      const real *from = poses[j + 1].position, *head = on & 1 ? a : from, *tail = on & 2 ? b : from;
       real arm[DP];
       for (k = 0; k < DA; ++k) axis[k] = poses[j + 1].axis[k];
-      /* w x (p_a - p_j) - w x (p_b - p_j) */
-      for (k = 0; k < DP; ++k) arm[k] = by_a * (a[k] - from[k]) - by_b * (b[k] - from[k]);
+      for (k = 0; k < DP; ++k) arm[k] = head[k] - tail[k];
       turn(axis, arm, by);
 //@ if pitch
-      for (k = 0; k < 3; ++k) by[k] += joint_pitch[j] * (by_a - by_b) * axis[k];
+      for (k = 0; k < 3; ++k) by[k] += joint_pitch[j] * R((on & 1) - (on >> 1 & 1)) * axis[k];
 //@ end
     } else {
-      for (k = 0; k < DP; ++k) by[k] = (by_a - by_b) * poses[j + 1].axis[k];
+      for (k = 0; k < DP; ++k) by[k] = R((on & 1) - (on >> 1 & 1)) * poses[j + 1].axis[k];
       for (k = 0; k < DA; ++k) axis[k] = 0;
     }
   }
@@ -1463,6 +1463,18 @@ static void constraint_poses(mech *m, const real *q) {
 //@ end
 }
 
+//@ if seen
+/* cosines and sines of the ends of joints are found from those of the midpoint, half a step away */
+static void begin_ends(mech *m) {
+  int i;
+  for (i = 1; i <= NJ; ++i) {
+    m->end[i].angle = m->mid[i].angle;
+    m->end[i].cosine = m->mid[i].cosine;
+    m->end[i].sine = m->mid[i].sine;
+  }
+}
+
+//@ end
 /* h and Dh at q; returns the largest |h| in units of its tolerance */
 static real constraint_rows(mech *m, const real *q, real *jacobian) {
   real error = 0;
@@ -1506,6 +1518,7 @@ static void velocity_directions(mech *m, const real *q, real *jacobian) {
 
 /* everything at the midpoint of q0 and y; r = p + D1Ld + F- - C0' lambda. Returns its size in units of the tolerance. */
 static real residual(mech *m, real dt) {
+  const real rate = R(1.0) / dt;
   real scale = R(@tiny@), error = 0;
   int i;
 //@ if balls
@@ -1513,14 +1526,14 @@ static real residual(mech *m, real dt) {
     const int k = number_q[i];
     if (k < 0) continue;
     m->q_mid[k] = m->q0[k] + ALPHA * (m->y[k] - m->q0[k]);
-    m->v[i] = (m->y[k] - m->q0[k]) / dt;
+    m->v[i] = (m->y[k] - m->q0[k]) * rate;
   }
   for (i = 0; i < NB; ++i)
     ball_midpoint(&m->ball[i], m->q0 + ball_q[i], m->y + ball_q[i], dt, m->q_mid + ball_q[i], m->v + ball_v[i]);
 //@ else
   for (i = 0; i < NQ; ++i) {
     m->q_mid[i] = m->q0[i] + ALPHA * (m->y[i] - m->q0[i]);
-    m->v[i] = (m->y[i] - m->q0[i]) / dt;
+    m->v[i] = (m->y[i] - m->q0[i]) * rate;
   }
 //@ end
   place_joints(m->q_mid, m->mid@not_only_seen@);
@@ -2017,17 +2030,19 @@ static real velocity_rows(mech *m, real dt) {
 
 //@ end
 /* LU factors of the dynamic part of e12 in its place, from the leaves of the tree to its root: no fill-in (9.2).
- * Returns 0 if a pivot is not usable. */
+ * On the diagonal stand the inverse pivots. Returns 0 if a pivot is not usable. */
 static int factor(real *a) {
   int k, i, j;
   for (k = ND - 1; k >= 0; --k) {
     const real pivot = a[k * NV + k];
-    real top = 0;
+    real inverse, top = 0;
     for (j = 0; j < ABOVE_COUNT(k); ++j) top = larger(top, FABS(a[k * NV + ABOVE(k, j)]));
     if (!(FABS(pivot) > R(@least_pivot@) * top) || !(FABS(pivot) <= LARGEST) || pivot == 0) return 0;
+    inverse = R(1.0) / pivot;
+    a[k * NV + k] = inverse;
     for (i = 0; i < ABOVE_COUNT(k); ++i) {
       real *row = a + ABOVE(k, i) * NV;
-      const real l = row[k] / pivot;
+      const real l = row[k] * inverse;
       row[k] = l;
       for (j = 0; j < ABOVE_COUNT(k); ++j) row[ABOVE(k, j)] -= l * a[k * NV + ABOVE(k, j)];
     }
@@ -2045,7 +2060,7 @@ static inline void solve(const real *a, real *b, int columns, int stride) {
       for (c = 0; c < columns; ++c) row[c] -= l * b[k * stride + c];
     }
   for (k = 0; k < ND; ++k) {
-    const real inverse = R(1.0) / a[k * NV + k];
+    const real inverse = a[k * NV + k];
     real *row = b + k * stride;
     for (i = 0; i < ABOVE_COUNT(k); ++i) {
       const real l = a[k * NV + ABOVE(k, i)];
@@ -2057,7 +2072,8 @@ static inline void solve(const real *a, real *b, int columns, int stride) {
 
 //@ if nc
 /* factors of the first `rows` rows and columns of C1 X (by the first `variables`) with full pivoting, rows and columns
- * in the order in which they were taken; constraints that follow from others are left out (rank < rows) */
+ * in the order in which they were taken, inverse pivots on the diagonal; constraints that follow from others are left
+ * out (rank < rows) */
 static int schur_factor(mech *m, int rows, int variables) {
   real *s = m->schur, largest = 0;
   int c, i, k, rank;
@@ -2075,7 +2091,7 @@ static int schur_factor(mech *m, int rows, int variables) {
     m->row[c] = m->column[c] = c;
   }
   for (rank = 0; rank < rows; ++rank) {
-    const real *top = s + rank * NC;
+    real *top = s + rank * NC;
     int best_row = rank, best_column = rank, swap;
     real best = -1;
     for (i = rank; i < rows; ++i)
@@ -2110,9 +2126,10 @@ static int schur_factor(mech *m, int rows, int variables) {
         s[i * NC + best_column] = t;
       }
     }
+    top[rank] = R(1.0) / top[rank];
     for (i = rank + 1; i < rows; ++i) {
       real *row = s + i * NC;
-      const real l = row[rank] / top[rank];
+      const real l = row[rank] * top[rank];
       row[rank] = l;
       for (k = rank + 1; k < rows; ++k) row[k] -= l * top[k];
     }
@@ -2134,7 +2151,7 @@ static void schur_solve(mech *m, real *b) {
   for (i = m->rank - 1; i >= 0; --i) {
     real t = x[i];
     for (k = i + 1; k < m->rank; ++k) t -= s[i * NC + k] * x[k];
-    x[i] = t / s[i * NC + i];
+    x[i] = t * s[i * NC + i];
   }
   for (i = 0; i < m->rows; ++i) b[m->column[i]] = i < m->rank ? x[i] : 0;
 }
@@ -2210,6 +2227,9 @@ static int newton(mech *m, real dt) {
     real error = residual(m, dt), moved;
     int reuse;
 //@ if nc
+//@ if seen
+    if (it == 0) begin_ends(m);
+//@ end
     error = larger(error, constraint_rows(m, m->y, m->c1));
 //@ if nvc
     error = larger(error, velocity_rows(m, dt));
@@ -2472,12 +2492,13 @@ static const real *constraint_slope(mech *m, int c, const real *q) {
 }
 
 //@ end
-enum { NS = @row_length@ }; /* columns of the linear systems: q_k, p_k, inputs, prescribed values@and_multipliers@ */
+/* columns of the linear systems: q_k, p_k, inputs, prescribed values (NR)@and_multipliers@ (NS); room for whole fours */
+enum { NR = @result_length@, NS = @row_length@ };
 
-static inline void add_row(real *to, const real *from, real by) {
+static inline void add_row(real *to, const real *from, real by, int columns) {
   int i;
 //@ if four_columns
-  for (i = 0; i < NS; i += 4) { /* NS is a multiple of four */
+  for (i = 0; i < columns; i += 4) { /* a multiple of four */
     const real a = to[i] + by * from[i], b = to[i + 1] + by * from[i + 1];
     const real c = to[i + 2] + by * from[i + 2], d = to[i + 3] + by * from[i + 3];
     to[i] = a;
@@ -2486,7 +2507,7 @@ static inline void add_row(real *to, const real *from, real by) {
     to[i + 3] = d;
   }
 //@ else
-  for (i = 0; i < NS; ++i) to[i] += by * from[i];
+  for (i = 0; i < columns; ++i) to[i] += by * from[i];
 //@ end
 }
 
@@ -2494,16 +2515,17 @@ static inline void add_row(real *to, const real *from, real by) {
 static void solve_rows(const real *a, real *b) {
   int k, i;
   for (k = ND - 1; k >= 0; --k)
-    for (i = 0; i < ABOVE_COUNT(k); ++i) add_row(b + ABOVE(k, i) * NS, b + k * NS, -a[ABOVE(k, i) * NV + k]);
+    for (i = 0; i < ABOVE_COUNT(k); ++i) add_row(b + ABOVE(k, i) * NS, b + k * NS, -a[ABOVE(k, i) * NV + k], NS);
   for (k = 0; k < ND; ++k) {
-    const real inverse = R(1.0) / a[k * NV + k];
-    for (i = 0; i < ABOVE_COUNT(k); ++i) add_row(b + k * NS, b + ABOVE(k, i) * NS, -a[k * NV + ABOVE(k, i)]);
+    const real inverse = a[k * NV + k];
+    for (i = 0; i < ABOVE_COUNT(k); ++i) add_row(b + k * NS, b + ABOVE(k, i) * NS, -a[k * NV + ABOVE(k, i)], NS);
     for (i = 0; i < NS; ++i) b[k * NS + i] *= inverse;
   }
 }
 
 /* of a midpoint step of the length dt, whose midpoint, C0, C1 and lambda m still holds */
 static int linearize_step(mech *m, real dt) {
+  const real rate = R(1.0) / dt;
   int i, j, k;
   all_blocks(m, dt);
 //@ if nk
@@ -2552,7 +2574,7 @@ static int linearize_step(mech *m, real dt) {
     const int c = m->row[k];
     const element *e = &constraints[c];
     real *l = m->l + k * NS;
-    for (j = 0; j < NS; ++j) l[j] = 0;
+    for (j = 0; j < NR; ++j) l[j] = 0;
 //@ if nk
     for (j = 0; j < NK; ++j) l[NV + ND + NU + j] = -m->c1[c * NV + ND + j];
 //@ end
@@ -2565,35 +2587,35 @@ static int linearize_step(mech *m, real dt) {
 //@ if repeats
       int first = v < ND;
       for (j = 0; j < i; ++j) first = first && local_v[e->local + j] != v;
-      if (first) add_row(l, m->z + v * NS, -m->c1[c * NV + v]);
+      if (first) add_row(l, m->z + v * NS, -m->c1[c * NV + v], NR);
 //@ else
-      if (v < ND) add_row(l, m->z + v * NS, -m->c1[c * NV + v]);
+      if (v < ND) add_row(l, m->z + v * NS, -m->c1[c * NV + v], NR);
 //@ end
     }
-    for (j = 0; j < k && j < m->rank; ++j) add_row(l, m->l + j * NS, -m->schur[k * NC + j]);
+    for (j = 0; j < k && j < m->rank; ++j) add_row(l, m->l + j * NS, -m->schur[k * NC + j], NR);
   }
   for (k = m->rank - 1; k >= 0; --k) {
     real *l = m->l + k * NS;
-    const real inverse = R(1.0) / m->schur[k * NC + k];
-    for (j = k + 1; j < m->rank; ++j) add_row(l, m->l + j * NS, -m->schur[k * NC + j]);
-    for (j = 0; j < NS; ++j) l[j] *= inverse;
+    const real inverse = m->schur[k * NC + k];
+    for (j = k + 1; j < m->rank; ++j) add_row(l, m->l + j * NS, -m->schur[k * NC + j], NR);
+    for (j = 0; j < NR; ++j) l[j] *= inverse;
     for (i = 0; i < ND; ++i) {
       const real by = m->x[i * NC + m->column[k]];
-      if (by != 0) add_row(m->z + i * NS, l, by);
+      if (by != 0) add_row(m->z + i * NS, l, by, NR);
     }
   }
 //@ end
   /* dt P = E22 dq_k+1/dw + E21 (columns of q_k) + dt D_uF+ (11.2) */
   for (i = 0; i < ND; ++i) {
     const real *z = m->z + i * NS;
-    real row[NS] = {0};
-    for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] / dt;
+    real row[NR] = {0};
+    for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] * rate;
 //@ if nw
-    for (j = 0; j < NW; ++j) row[NV + ND + j] = (@momentum_by_rho@) / dt@momentum_by_u@;
+    for (j = 0; j < NW; ++j) row[NV + ND + j] = (@momentum_by_rho@) * rate@momentum_by_u@;
 //@ end
     for (k = 0; k < ND; ++k) {
-      const real by_y = m->e22[i * NV + k] / dt;
-      if (by_y != 0) add_row(row, m->z + k * NS, by_y); /* else no coupling */
+      const real by_y = m->e22[i * NV + k] * rate;
+      if (by_y != 0) add_row(row, m->z + k * NS, by_y, NR); /* else no coupling */
     }
     for (j = 0; j < NV + ND; ++j) {
       m->a[i * NX + j] = z[j];
