@@ -260,17 +260,20 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "and_schur": ", and X = N^-1 C0'" if nc else "",
         "parts": len(parts),
         "part_by_input": by_input if nk else "m->b[row * NW + j]",
-        "momentum_by_rho": "j >= NU ? m->e22[i * NV + ND + j - NU] : 0" if nk else "0",
-        "momentum_by_u": " + (j < NU ? PLUS * dt * m->@g@u[i * NU + j] : 0)".replace(
-            "@g@", "g" if facts["balls"] else "f"
-        )
-        if nu
-        else "",
+        "momentum_by_input": _momentum_by_input(nu, nk, "g" if facts["balls"] else "f"),
     }
 
 
+def _momentum_by_input(nu: int, nk: int, force: str) -> str:
+    """How p_k+1 changes with entry j of (inputs, prescribed values) while q_k+1 stands still."""
+    by_u, by_rho = f"PLUS * dt * m->{force}u[i * NU + j]", "m->e22[i * NV + ND + j - NU] * rate"
+    if nu and nk:
+        return f"j < NU ? {by_u} : {by_rho}"
+    return by_u if nu else by_rho
+
+
 def _row_length(model: Model, write: Writer, multipliers: int) -> int:
-    """Columns of the linear systems of a linearization, with so many of multipliers; a multiple of four in double precision, where computers take several at once."""
+    """Columns of the linear systems of a linearization, with so many of multipliers; whole fours in double precision, where computers take several at once."""
     columns = model.nv + model.nd + model.nu + model.nkv + multipliers
     return columns + -columns % 4 if write.real == "double" else columns
 

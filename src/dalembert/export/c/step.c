@@ -2611,7 +2611,7 @@ static int linearize_step(mech *m, real dt) {
     real row[NR] = {0};
     for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] * rate;
 //@ if nw
-    for (j = 0; j < NW; ++j) row[NV + ND + j] = (@momentum_by_rho@) * rate@momentum_by_u@;
+    for (j = 0; j < NW; ++j) row[NV + ND + j] = @momentum_by_input@;
 //@ end
     for (k = 0; k < ND; ++k) {
       const real by_y = m->e22[i * NV + k] * rate;
