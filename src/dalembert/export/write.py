@@ -273,7 +273,7 @@ def _momentum_by_input(nu: int, nk: int, force: str) -> str:
 
 
 def _row_length(model: Model, write: Writer, multipliers: int) -> int:
-    """Columns of the linear systems of a linearization, with so many of multipliers; whole fours in double precision, where computers take several at once."""
+    """Columns of the linear systems of a linearization, with so many of multipliers; in double precision whole fours, taken at once."""
     columns = model.nv + model.nd + model.nu + model.nkv + multipliers
     return columns + -columns % 4 if write.real == "double" else columns
 
