@@ -47,6 +47,8 @@ class World:
         self.pendulum = da.Model([rod], [da.Gravity((0, 0, -9.8)), da.ConfigForce("theta", input="torque")])
         flat = [self.pendulum, models.cart_pole(), models.n_link(3), models.crane(), models.load("closed_chain")]
         self.models = [*flat, *self.with_balls()]
+        self.touching, self.touching_starts = self.with_contacts()
+        self.rolling, self.rolling_starts = self.with_wheels()
 
     def with_balls(self) -> list[da.Model]:
         """A body that floats with an arm on a ball joint, and a ball that is prescribed with a pendulum under it."""
@@ -59,6 +61,39 @@ class World:
         bob = da.rx("swing", da.tz(-1.0, name="bob", mass=1.0))
         driven = da.ball(da.Kinematic("hand"), bob, mass=0.1, inertia=(0.1, 0.1, 0.1))
         return [free, da.Model([driven], [da.Gravity((0, 0, -9.8)), da.ConfigForce("swing", "torque")])]
+
+    def with_contacts(self) -> tuple[list[da.Model], list[tuple[Any, Any]]]:
+        """What meets its limits, a floor, another ball within a few steps; (q, v) of the starts."""
+        gravity = da.Gravity((0, 0, -9.8))
+        rod = da.rx("theta", da.tz(-1.0, da.rx("knee", da.tz(-1.0, name="foot", mass=1.0)), name="bob", mass=1.0))
+        limits = [da.Limit("theta", -0.2, 0.2, 0.5), da.Limit("knee", low=-0.1), da.ConfigForce("theta", "torque")]
+        stops = da.Model([rod], [gravity, *limits])
+        ball = da.tz("z", name="ball", mass=1.0)
+        drop = da.Model([ball], [gravity, da.Contact("ball", radius=0.1, restitution=0.7), da.ConfigForce("z", "lift")])
+        box = da.floating("b", da.tx(0.5, name="corner"), mass=1.0, inertia=(0.1, 0.12, 0.14))
+        tumble = da.Model([box], [gravity, da.Contact("corner", restitution=0.3), da.ConfigForce("b.wy", "roll")])
+        pair = [da.tx("x", name="one", mass=1.0), da.tx("y", name="two", mass=2.0)]
+        clash = da.Model(pair, [da.SphereContact("one", "two", 0.1, 0.1, 1.0), da.ConfigForce("x", "push")])
+        starts: list[tuple[Any, Any]] = [
+            ([0.1, 0.0], [2.0, -1.0]), ([0.2], [-1.0]), ({"b.z": 0.1}, {"b.vz": -1.0}), ([0.0, 0.3], [2.0, 0.0]),
+        ]  # fmt: skip
+        return [stops, drop, tumble, clash], starts
+
+    def with_wheels(self) -> tuple[list[da.Model], list[np.ndarray]]:
+        """A disk and a sphere that roll, a skate, and a floating body under elements of one's own."""
+        gravity, pushed = da.Gravity((0, 0, -9.8)), da.Wrench("a", force=("fx", 0.0, 0.0), axes="world")
+        body = [da.floating("b", name="a", mass=1.0, inertia=(0.06, 0.12, 0.06))]
+        found = [da.Model(body, [gravity, rolls, pushed]) for rolls in (da.RollingDisk("a", 0.5), da.RollingSphere("a", 0.5))]
+        skate = da.tx("x", da.ty("y", da.rz("turn", name="a", mass=1.0, inertia=(0.1, 0.1, 0.1))))
+        found.append(da.Model([skate], [da.Gravity((1.0, 0.5, 0)), da.KnifeEdge("a"), pushed]))
+        own = [
+            da.Potential(lambda m: m.position("a")[2] ** 2 + m.pose("a")[0, 1] ** 2),
+            da.Force(lambda m: {"b.wx": m.input("t") - 0.1 * m.velocity("b.wx"), "a": [0, 0, m.input("t")]}, uses=("t",)),
+            da.Constraint(lambda m: m.position("a")[0] - 0.2 * m.pose("a")[0, 1]),
+        ]
+        found.append(da.Model(body, [*own, pushed]))
+        starts = [da.satisfy_constraints(m, m.configuration.point({"b.z": 0.5})) for m in (found[0], found[1])]
+        return found, [*starts, np.array([0.1, 0.2, 0.3]), da.satisfy_constraints(found[3], found[3].neutral())]
 
     def integrator(self, rng: random.Random, prescribed_balls: bool = True) -> da.MidpointVI:
         model = rng.choice(self.models if prescribed_balls else self.models[:-1])
@@ -101,7 +136,7 @@ def frame_calls(w: World, rng: random.Random) -> Iterator[Call]:
         (da.LinearSpring, ["world", "a", 1.0, 0.1], {}),
         (da.LinearDamper, ["world", "a", 1.0], {}),
         (da.Distance, ["world", "a", 1.0], {}),
-        (da.TorsionSpring, ["world", "a", (1, 0, 0), 1.0], {}),
+        (da.TorsionSpring, ["world", "a", 1.0], {"axis": (1, 0, 0)}),
         (da.LinearRelation, [{"x": 1.0}], {}),
     ]
     function, args, options = rng.choice(elements)
@@ -176,6 +211,8 @@ def integrate_calls(w: World, rng: random.Random) -> Iterator[Call]:
     yield motion.__getitem__, [rng.choice((0, slice(1, 3), m.variables[0], m.velocities[0], m.frame_names[-1]))], {}
     yield vi.simulate, [s, 3], {"adapt": 1e-3, "accuracy": "ignore", "u": numbers(rng, m.nu)}
     yield vi.simulate, [s, 6], {"every": 2, "accuracy": "raise", "kinematic": s.q[m.nqd :]}
+    if len(vi.parts) == 1:
+        yield vi.discrete_lagrangian, [s.q, vi.step(s).q], {"u": numbers(rng, m.nu), "dt": 0.01}
     yield motion.quality, [3], {}
     yield vi.condition, [s], {"u": numbers(rng, m.nu), "kinematic": s.q[m.nqd :], "dt": 0.02}
     names = dict.fromkeys(m.velocities[: m.nd], 0.1)
@@ -186,8 +223,8 @@ def integrate_calls(w: World, rng: random.Random) -> Iterator[Call]:
     )
     yield (
         da.Trajectory,
-        [motion.t, motion.q, motion.p],
-        {"u": motion.u, "rho": motion.rho, "lam": motion.lam, "model": m},
+        [m, motion.t, motion.q, motion.p],
+        {"u": motion.u, "rho": motion.rho, "lam": motion.lam},
     )
 
     def continuous(*args: Any, **options: Any) -> Any:
@@ -332,9 +369,237 @@ def optimize_calls(w: World, rng: random.Random) -> Iterator[Call]:
     yield da.optimize, [system, cost, start], options
 
 
+def gauss_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    model = rng.choice(w.models[:4])
+    order = rng.choice((4, 6, 8))
+    yield da.GaussVI, [model, 0.01], {"order": order, "tolerance": 1e-13, "max_iterations": 40}
+    yield da.GaussVI, [rng.choice(w.models[3:] + w.touching), 0.01], {"order": order}  # most are refused
+    flat = w.pendulum if model.nc else model
+    vi = da.GaussVI(flat, rng.choice((0.01, 0.05)), order=order)
+    s = w.start(vi, rng)
+    u, rho = numbers(rng, flat.nu), s.q[flat.nqd :]
+    yield vi.state, [s.q], {"v": numbers(rng, flat.nv), "u": None, "t": 0.5}
+    yield vi.state, [s.q], {"q0": s.q}
+    yield vi.step, [s], {"u": u, "kinematic": rho, "dt": 0.02, "guess": s.q}
+    yield vi.simulate, [s, 8], {"u": u, "kinematic": rho, "every": 2, "accuracy": "warn"}
+    yield vi.simulate, [s, 4], {"adapt": 1e-3}
+    yield vi.simulate, [s, 8], {"until": f"{flat.variables[0]} > 0.2", "events": [da.Event("t", at=0.013)]}
+    motion = vi.simulate(s, 5, u=u)
+    yield motion.quality, [3], {}
+    yield vi.condition, [s], {"u": u, "dt": 0.02}
+    yield da.rollouts, [vi, [s, s, s], 6], {"u": numbers(rng, 6, flat.nu), "threads": 2, "lanes": True, "keep": True}
+    system = da.System(vi, steps=4)
+    x, z, v = s.x, numbers(rng, system.ndx), np.concatenate([u, rho])
+    for call in (system.linearize, system.second_order_full, system.derivatives, system.advance):
+        yield call, [x, v, 0], {}
+    yield system.second_order, [x, v, 0, z], {}
+    yield system.linearize_trajectory, [np.tile(x, (5, 1)), np.tile(v, (4, 1))], {"threads": 1}
+
+
+def touch_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    """Limits, contacts, events, impacts, their derivatives, and steps that adapt beside them."""
+    yield da.Event, ["x < 0.1"], {"action": "stop", "name": "low"}
+    yield da.Event, ["x"], {"below": 0.1, "action": "record"}
+    hinge = da.rx("x", da.tz(-1.0, name="a", mass=1.0), da.tz(-2.0, name="b", mass=1.0))
+
+    def with_gap(kind: Any) -> Callable[..., Any]:
+        def make(*a: Any, **o: Any) -> Any:
+            return da.Model([hinge, da.tz(-5.0, name="floor")], [kind(*a, **o)])
+
+        make.__name__ = kind.__name__
+        return make
+
+    yield with_gap(da.Limit), ["x", -1.0, 1.0, 0.5], {}
+    yield with_gap(da.Contact), ["a", "floor", (0, 0, 1), 0.1, 0.5], {}
+    yield with_gap(da.SphereContact), ["a", "floor", 0.1, 0.2, 0.5], {}
+    k = rng.randrange(len(w.touching))
+    model = w.touching[k]
+    vi = da.MidpointVI(model, rng.choice((0.01, 0.05)), order=rng.choice((2, 2, 4)), impacts=rng.choice(("together", "sequence")))
+    q, v = w.touching_starts[k]
+    s = vi.state(q, v=v)
+    u, n = 0.1 * numbers(rng, model.nu), rng.choice((1, 12))
+    yield da.MidpointVI, [model, 0.01], {"impacts": "together", "order": 2}
+    yield vi.state, [q], {"v": v, "u": u, "check": True}
+    yield vi.step, [s], {"u": u, "dt": 0.1}
+    yield vi.simulate, [s, n], {"u": u, "accuracy": "ignore"}
+    yield vi.simulate, [s, n], {"u": np.tile(u, (n, 1)), "adapt": 1e-2, "every": 1}
+    name = model.variables[0]
+    events = [da.Event(name, at=0.05), da.Event("t", above=0.033), da.Event(f"v.{model.velocities[0]} < 0")]
+    yield vi.simulate, [s, n], {"u": lambda t, state: u, "events": events}
+    yield vi.simulate, [s], {"time": 0.2, "events": events[1], "until": f"'{name}' < -10", "adapt": 1e-2}
+    yield vi.simulate, [s, n], {"until": lambda state: state.t - 0.021, "accuracy": "raise"}
+    yield vi.simulate, [s, n], {"events": [da.Event(lambda state: state.q[0] - 0.01, action=lambda state: None)]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        motion = vi.simulate(s, 12, u=u)
+    yield da.Trajectory.linearize, [motion], {}
+    yield motion.adjoint, [numbers(rng, 2 * model.nd + model.nkv)], {}
+    yield motion.quality, [4], {}
+    yield motion.__add__, [vi.simulate(motion[-1], 2)], {}
+    yield motion.__getitem__, [rng.choice((1, slice(2, 9), slice(3, None), name))], {}
+    yield da.gaps, [model, q], {}
+    yield da.gap_jacobian, [model, q], {}
+    yield da.gap_hessian, [model, q, np.ones(len(model.gaps))], {}
+    yield da.rollouts, [vi, [s, s], 4], {"u": numbers(rng, 4, model.nu), "threads": 1}
+    yield vi.linearize, [s], {"u": u}
+    yield vi.condition, [s], {"u": u}
+
+
+def roll_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    """Constraints on velocities, and elements of one's own, on balls too."""
+
+    def with_wheel(kind: Any) -> Callable[..., Any]:
+        def make(*a: Any, **o: Any) -> Any:
+            return da.Model([da.floating("b", name="a", mass=1.0, inertia=(1.0, 1.2, 1.4))], [kind(*a, **o)])
+
+        make.__name__ = kind.__name__
+        return make
+
+    yield with_wheel(da.RollingDisk), ["a", 0.5, "y", "world", "z"], {}
+    yield with_wheel(da.RollingSphere), ["a", 0.5, "world", "z"], {}
+    yield with_wheel(da.KnifeEdge), ["a", "x", "world"], {}
+    yield with_wheel(da.Wrench), ["a", (0.0, 0.0, "lift"), (0.0, 0.0, "lift")], {"axes": "body", "gear": 0.5}
+    yield with_wheel(da.Potential), [lambda m: m.position("a")[2] ** 2], {"name": "e"}
+    yield with_wheel(da.Force), [lambda m: {"b.wx": m.input("t") - m.velocity("b.wy")}], {"uses": ("t",), "name": "f"}
+    yield with_wheel(da.Constraint), [lambda m: m.position("a")[2] - m.pose("a")[0, 1]], {"name": "c"}
+    yield with_wheel(da.VelocityConstraint), [lambda m: m.velocity("b.wx") + m.position("a")[1]], {"name": "r"}
+    k = rng.randrange(len(w.rolling))
+    model, q = w.rolling[k], w.rolling_starts[k]
+    v = da.consistent_velocity(model, q, 0.3 * numbers(rng, model.nv))
+    vi = da.MidpointVI(model, 0.02, order=rng.choice((2, 4)))
+    yield vi.state, [q], {"v": v, "u": numbers(rng, model.nu)}
+    yield da.consistent_velocity, [model, q, v], {}
+    yield da.velocity_offset, [model, q], {}
+    yield da.constraint_hessian, [model, q], {}
+    s = vi.state(q, v=v)
+    u = 0.1 * numbers(rng, model.nu)
+    yield vi.simulate, [s, 5], {"u": u, "adapt": rng.choice((None, 1e-2))}
+    yield da.rollouts, [vi, [s, s, s], 4], {"u": np.tile(u, (4, 1)), "threads": 1, "lanes": True}
+    system = da.System(vi, steps=3)
+    yield system.linearize, [s.x, u, 0], {}
+    yield system.second_order, [s.x, u, 0, numbers(rng, system.ndx)], {}
+    yield da.reduce_state, [system, vi.simulate(s, 3, u=u)], {"tolerance": 1e-10}
+    yield da.dumps, [model, rng.choice(("toml", "json", "sexp"))], {}
+
+
+def kalman_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    """Filters in the core: constraints, balls, prescribed joints, second order, Gauss steps, sensors of all kinds."""
+    pick = rng.randrange(6)
+    model = [w.pendulum, w.models[4], w.models[3], w.with_balls()[0], w.rolling[0], w.with_balls()[1]][pick]
+    vi = da.GaussVI(model, 0.02) if pick == 0 and rng.random() < 0.5 else da.MidpointVI(model, 0.02)
+    q = w.rolling_starts[0] if pick == 4 else w.point(model, rng)
+    s = vi.state(q)
+    system = da.System(vi, steps=4)
+    frame = model.frame_names[-1]
+    sensors = [da.measure(system, *system.x_names[:2])]
+    if pick != 5:
+        sensors.append(da.measure_frame(system, frame))
+    if pick < 3:
+        sensors.append(da.measure_expression(system, lambda m: m.position(frame)[1] ** 2))
+    sensor = rng.choice(sensors)
+    yield da.measure_expression, [system, lambda m: m.position(frame)[0]], {"names": ("x",)}
+    yield da.measure_force, [system, *model.constraints[:1]], {}
+    order = rng.random() < 0.4
+    options = {"Q": 1e-6, "R": 0.01, "gate": 0.99, "reduced": None, "second_order": order}
+    yield da.ExtendedKalmanFilter, [system, sensor], options
+    kalman = da.ExtendedKalmanFilter(system, sensor, Q=1e-6, R=0.01, second_order=order)
+    start = kalman.start(s.x, 1e-3)
+    u = np.zeros(system.nu)
+    if pick != 5:  # a prescribed ball has velocities there
+        u[model.nu :] = s.q[model.nqd :]
+    z = sensor.expected(s.x, u)
+    yield kalman.start, [s.x, np.full(system.ndx, 1e-3)], {}
+    yield kalman.predict, [start, u, 0], {"dt": 0.02}
+    yield kalman.update, [start, z], {"u": u}
+    yield kalman.run, [start, np.tile(u, (4, 1)), np.tile(z, (5, 1))], {"dt": np.full(4, 0.02)}
+    yield kalman.run, [start, None, [z, None, z, z, z]], {}
+    run = kalman.run(start, np.tile(u, (4, 1)), np.tile(z, (5, 1)))
+    yield da.smooth, [run], {}
+    yield sensor.record, [vi.simulate(s, 4), 0.01], {"seed": 1}
+    yield sensor.h, [s.x], {}
+
+
+def parameter_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    c, m = da.Parameter("c", 0.2), da.Parameter("m", 1.3)
+    model = da.Model(
+        [da.rx("theta", da.tz(-0.7, name="rod", mass=m))], [da.Gravity(), da.Damping(c), da.ConfigForce("theta", "tau")]
+    )
+    yield da.Parameter, ["c", 0.2], {"bounds": (0.0, 1.0), "unit": "kg"}
+    yield model.with_parameters, [{"c": 0.3}], {}
+    yield da.name_parameters, [w.pendulum, "bob.mass"], {}
+    vi = rng.choice((da.MidpointVI(model, 0.02), da.MidpointVI(model, 0.02, order=4), da.GaussVI(model, 0.02)))
+    s = vi.state([0.4])
+    U = np.sin(np.arange(30) * 0.3)[:, None]
+    motion = vi.simulate(s, 30, u=U)
+    yield da.step_by_parameters, [vi, s], {"u": [0.1], "parameters": ["c", "m"]}
+    yield da.motion_by_parameters, [vi, motion], {"parameters": ["c"], "start": np.zeros((2, 1))}
+    yield da.gradient_of_motion, [vi, motion, np.ones((31, 2))], {"parameters": ["m"]}
+    yield da.energy_by_parameters, [model, [0.1], [0.2]], {"parameters": ["m"]}
+    yield da.force_by_parameters, [model, [0.1], [0.2]], {"u": [0.3], "parameters": ["c", "m"]}
+    yield da.ParameterMap, [vi], {"parameters": ["c"]}
+    record = da.Record.of(motion, ["theta"], noise=1e-3, seed=1)
+    yield da.Record, [record.t, record.y], {"u": record.u, "start": s}
+    yield da.Record.of, [motion, ["theta"]], {"noise": 1e-3, "seed": 1, "known_start": True}
+    yield da.identify, [vi, record], {"parameters": ["c"], "noise": 1e-3, "segment": 10, "max_iterations": 5}
+    yield da.identify, [model, record, ["c", "m"]], {"prior": {"c": (0.2, 0.1)}, "tolerance": 1e-8, "physical": True}
+    yield da.identifiability, [vi, record], {"parameters": ["c"], "noise": 1e-3, "segment": 10}
+    if rng.random() < 0.3:
+        yield (
+            da.excite,
+            [vi, s, 10],
+            {"parameters": ["c"], "limit": 1.0, "waves": 2, "tries": 1, "max_iterations": 2, "noise": 1.0, "criterion": "D"},
+        )
+
+
+def predictive_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    vi = rng.choice((da.MidpointVI, da.GaussVI))(w.pendulum, 0.05)
+    cost = da.TrackingCost({"theta": 0.5}, Q=1.0, R=0.1)
+    yield da.MPC, [vi, cost, 5], {"bounds": {"torque": (-2.0, 2.0)}, "iterations": 1, "budget": 0.1, "smoothing": 1e-4}
+    mpc = da.MPC(vi, cost, 5, {"torque": (-2.0, 2.0)})
+    yield mpc.step, [[0.1, 0.0]], {"reference": (np.zeros((6, 2)), np.zeros((5, 1)))}
+    yield mpc.reset, [np.zeros((6, 2)), np.zeros((5, 1))], {}
+    yield mpc, [0.0, vi.state([0.1])], {}
+    system = da.System(vi, steps=5)
+    swing = vi.simulate(vi.state([0.1]), 5)
+    yield da.lqr, [vi, swing], {"Q": 1.0, "R": 1.0, "wrap": True}
+    yield da.lqr, [vi, (np.zeros((6, 2)), np.zeros((5, 1)))], {"Q": {"theta": 1.0, "*": 0.1}, "R": 1.0}
+    yield da.reduce_state, [system, swing], {}
+    yield da.weights, [system, {"theta": 2.0}], {"default": 1.0, "of": "x"}
+    A, B = np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]])
+    for call in (da.controllability_gramian, da.controllable_rank):
+        yield call, [0.5 * A, B], {}
+    for call in (da.observability_gramian, da.observable_rank, da.observability, da.unobservable_modes):
+        yield call, [0.5 * A, B.T], {}
+    limit = {"theta": (-1.0, 1.0)} if rng.random() < 0.5 else {"torque": (-1.0, 1.0)}
+    X, U = np.zeros((6, 2)), np.zeros((5, 1))
+    yield da.optimize, [system, cost, (X, U)], {"bounds": limit, "max_iterations": 4, "free_start": False}
+    yield da.optimize, [system, cost, (X, U)], {"free_time": (0.1, 1.0), "time_weight": 1.0, "max_iterations": 3}
+    body = w.with_balls()[0]
+    free = da.System(da.MidpointVI(body, 0.05), steps=3)
+    still = da.TrackingCost({"base.z": 0.1}, Q=1.0, R=0.1)
+    x = free.x(body.neutral())
+    yield da.optimize, [free, still, (np.tile(x, (4, 1)), np.zeros((3, free.nu)))], {"max_iterations": 2}
+    yield system.shoot, [X, U], {"derive": True}
+    motions = rng.choice((system, free)).motions
+    x0 = x if motions is free.motions else np.array([0.1, 0.2])
+    nu = free.nu if len(x0) == len(x) else 1
+    batch, inputs = np.tile(x0, (2, 1)), np.zeros((2, 3, nu))
+    yield motions.roll, [batch, inputs], {}
+    rolled = motions.roll(batch, inputs)
+    yield motions.push, [rolled, inputs, np.ones_like(rolled), np.ones_like(inputs)], {}
+    yield motions.pull, [rolled, inputs, np.ones_like(rolled)], {}
+    yield da.inverse_kinematics, [w.models[2], {w.models[2].frame_names[-1]: (0.0, 0.5, -0.5)}], {"tolerance": 1e-9}
+    if rng.random() < 0.15:
+        goal = {"q": {"base": [0.1, 0.2, 0.3]}, "v": np.zeros(body.nv)}
+        begin = {"q": body.neutral(), "v": np.zeros(body.nv)}
+        more = {"options": {"max_iterations": 5}, "solver": "ipopt", "effort": 1.0}
+        yield da.dmoc, [body], {"start": begin, "goal": goal, "steps": 3, "time": 0.5, **more}
+
+
 ROOMS = [
     *(frame_calls, mechanics_calls, integrate_calls, system_calls, control_calls, estimate_calls, sensor_calls),
-    *(director_calls, optimize_calls),
+    *(director_calls, optimize_calls, gauss_calls, touch_calls, roll_calls, kalman_calls, parameter_calls),
+    predictive_calls,
 ]
 
 
