@@ -197,6 +197,8 @@ def by_pattern(values: Mapping[str, Thing], names: Sequence[str], what: str) -> 
     [([0, 1], '*', 1.0), ([0], 'a', 2.0)]
     """
     out = []
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{what} are {{name: number}}, not {type(values).__name__}")
     for pattern, value in sorted(values.items(), key=lambda item: (item[0] in names, item[0] != "*")):
         hits = matching(pattern, names)
         if not hits and pattern != "*":

@@ -80,7 +80,7 @@ def test_the_step_satisfies_its_equations_and_the_papers_formulas_give_its_linea
 
 def test_friendly_errors():
     vi = da.MidpointVI(models.cart_pole(), 0.05, order=4)
-    with pytest.raises(ValueError, match="composed of 5 midpoint steps"):
+    with pytest.raises(ValueError, match="a step of order 4 is none"):
         vi.discrete_lagrangian([0, 0], [0, 0])
     vi = da.MidpointVI(models.cart_pole(), [0.1, 0.2])
     with pytest.raises(ValueError, match="pass dt="):

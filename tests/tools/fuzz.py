@@ -221,11 +221,11 @@ def integrate_calls(w: World, rng: random.Random) -> Iterator[Call]:
         [dict.fromkeys(m.variables[:1], m.configuration.neutral()[0])],
         {"v": names, "u": numbers(rng, m.nu)},
     )
-    yield (
-        da.Trajectory,
-        [m, motion.t, motion.q, motion.p],
-        {"u": motion.u, "rho": motion.rho, "lam": motion.lam},
-    )
+
+    def trajectory(*args: Any, **options: Any) -> Any:
+        return da.reduce_state(vi, da.Trajectory(*args, **options)).A  # it is looked at where it is used
+
+    yield trajectory, [m, motion.t, motion.q, motion.p], {"u": motion.u, "rho": motion.rho, "lam": motion.lam}
 
     def continuous(*args: Any, **options: Any) -> Any:
         return da.simulate_continuous(*args, np.linspace(0, 0.1, 3), **options)  # for a time that ends
@@ -432,7 +432,7 @@ def touch_calls(w: World, rng: random.Random) -> Iterator[Call]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         motion = vi.simulate(s, 12, u=u)
-    yield da.Trajectory.linearize, [motion], {}
+    yield lambda unused: motion.linearize(), [0], {}
     yield motion.adjoint, [numbers(rng, 2 * model.nd + model.nkv)], {}
     yield motion.quality, [4], {}
     yield motion.__add__, [vi.simulate(motion[-1], 2)], {}
@@ -586,13 +586,17 @@ def predictive_calls(w: World, rng: random.Random) -> Iterator[Call]:
     batch, inputs = np.tile(x0, (2, 1)), np.zeros((2, 3, nu))
     yield motions.roll, [batch, inputs], {}
     rolled = motions.roll(batch, inputs)
-    yield motions.push, [rolled, inputs, np.ones_like(rolled), np.ones_like(inputs)], {}
-    yield motions.pull, [rolled, inputs, np.ones_like(rolled)], {}
+
+    def tangents(*args: Any) -> Any:
+        motions.push(*args)
+        motions.pull(*args[:3])  # NaN goes through, as in all of a framework
+
+    yield tangents, [rolled, inputs, np.ones_like(rolled), np.ones_like(inputs)], {}
     yield da.inverse_kinematics, [w.models[2], {w.models[2].frame_names[-1]: (0.0, 0.5, -0.5)}], {"tolerance": 1e-9}
     if rng.random() < 0.15:
         goal = {"q": {"base": [0.1, 0.2, 0.3]}, "v": np.zeros(body.nv)}
         begin = {"q": body.neutral(), "v": np.zeros(body.nv)}
-        more = {"options": {"max_iterations": 5}, "solver": "ipopt", "effort": 1.0}
+        more = {"options": {"ipopt.max_iter": 5}, "solver": "ipopt", "effort": 1.0}
         yield da.dmoc, [body], {"start": begin, "goal": goal, "steps": 3, "time": 0.5, **more}
 
 

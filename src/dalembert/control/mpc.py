@@ -83,6 +83,8 @@ class MPC:
         bound: Any = cost
         if hasattr(bound, "bind"):
             bound = bound.bind(self.system)
+        elif not hasattr(bound, "hessian"):
+            raise TypeError(f"cost must be a cost (da.TrackingCost, ...), not {type(cost).__name__}")
         self._cost: Any = bound
         self.low, self.high = self._limits()
         quadratic: Any = bound.quadratic() if hasattr(bound, "quadratic") else None

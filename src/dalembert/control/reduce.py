@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, weight
+from ..arrays import Array, finite, number, weight
 from ..integrate import OneStep
 from ..text import Brief
 from .reference import Reference, reference_arrays
@@ -76,6 +76,8 @@ def reduce_state(
     """
     whole, X, U = reference_arrays(system, _along(reference))
     n, N = whole.ndx, whole.steps
+    if not 0 <= number(tolerance, "tolerance") < 1:
+        raise ValueError(f"tolerance must be in [0, 1) (it is relative to the largest singular value), not {tolerance}")
     A, B = whole.linearize_trajectory(X, U) if linearization is None else linearization
     A, B = finite(A, "A", (N, n, n)), finite(B, "B", (N, n, whole.nu))
     here = whole.tangent(X, tolerance)

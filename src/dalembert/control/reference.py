@@ -28,6 +28,8 @@ Reference = Trajectory | tuple[ArrayLike, ArrayLike] | Planned
 
 def reference_arrays(system: OneStep, reference: Reference) -> tuple[System, Array, Array]:
     """(system, X (N+1, nx), U (N, nu)) from a Trajectory, an Optimization or a pair (X, U); lengths checked against the system."""
+    if not all(hasattr(system, name) for name in ("nx", "nu")):
+        raise TypeError(f"a System or an integrator is needed, not {type(system).__name__}")
     if not isinstance(reference, (tuple, Trajectory)) and hasattr(reference, "X") and hasattr(reference, "U"):
         reference = (reference.X, reference.U)
     if isinstance(reference, tuple) and len(reference) == 2:

@@ -38,7 +38,10 @@ def weights(system: Names, values: Mapping[str, float], default: float = 1.0, *,
     """
     if of not in ("x", "u"):
         raise ValueError(f"of must be 'x' or 'u', not {of!r}")
-    names = tuple(system.dx_names if of == "x" else system.u_names)
+    known = getattr(system, "dx_names" if of == "x" else "u_names", None)
+    if known is None:
+        raise TypeError(f"weights need a System or an integrator that has names, not {type(system).__name__}")
+    names = tuple(known)
     diagonal = np.full(len(names), number(default, "default"))
     for hits, pattern, value in by_pattern(values, names, f"weights of {'states' if of == 'x' else 'inputs'}"):
         diagonal[hits] = number(value, f"weight of {pattern!r}")

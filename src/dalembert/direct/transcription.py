@@ -175,7 +175,15 @@ class Transcription:
             nlp = _with_derivatives(f)
             quiet |= {"structure_detection": "manual", "fatrop.print_level": 0, **dimensions}
             quiet |= {"equality": [bool(e) for e in low == high]}
-        engine = ca.nlpsol("dmoc", solver, nlp, quiet | options)
+        try:
+            engine = ca.nlpsol("dmoc", solver, nlp, quiet | options)
+        except (RuntimeError, NotImplementedError) as error:
+            if not options:
+                raise
+            raise ValueError(
+                f"the solver {solver} does not take the options {', '.join(map(repr, options))}: {str(error).splitlines()[0]} "
+                f"(those of the solver itself begin with its name, as '{solver}.max_iter')"
+            ) from None
         setup_time = time.perf_counter() - self.start
         began = time.perf_counter()
         try:

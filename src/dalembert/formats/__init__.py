@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import needed
 from ..errors import ModelError
 from ..files import replacing
 from ..model.model import Model
@@ -129,6 +130,7 @@ def dumps(model: Model, format: str, *, configurations: Mapping[str, Any] | None
       (tx "x" (mass 1.0)))
     """
     kind = _known(format)
+    needed(model, Model)
     if kind == "urdf":
         from . import urdf
 

@@ -94,7 +94,7 @@ def excite(
     ranges = _ranges(stay, model)
     phase = 2 * np.pi * (np.arange(count)[:, None] + 0.5) / count * np.arange(1, waves + 1)
     shapes = np.hstack([np.sin(phase), np.cos(phase)])  # (N, 2 waves)
-    t = start.t + np.concatenate([[0.0], np.cumsum(vi.lengths(count))])
+    t = needed(start, State).t + np.concatenate([[0.0], np.cumsum(vi.lengths(count))])
     rank: int | None = None
 
     def inputs(z: Array) -> Array:

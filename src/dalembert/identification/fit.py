@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, nearest, number, whole
+from ..arrays import Array, finite, nearest, needed, number, whole
 from ..errors import ConvergenceError, ModelError
 from ..integrate import MidpointVI, Trajectory
 from ..mechanics.evaluate import constraint_jacobian, core, parameter_links
@@ -63,7 +63,7 @@ class Problem:
         deviations: Array,
         segment: int,
     ) -> None:
-        self.vi, self.records, self.names, self.seen, self.deviations = vi, list(records), names, seen, deviations
+        self.vi, self.records, self.names, self.seen, self.deviations = vi, [needed(r, Record) for r in records], names, seen, deviations
         m = vi.model
         self.inputs = []
         for i, r in enumerate(self.records):
@@ -440,8 +440,9 @@ def identifiability(
     else:
         given = [records] if isinstance(records, Record) else list(records)
     if vi is None:
-        assert isinstance(model, Model)
-        vi = MidpointVI(model, dt=float(np.diff(given[0].t)[0]))
+        if not given:
+            raise ValueError("records must be Record values, one at least")
+        vi = MidpointVI(needed(model, Model), dt=float(np.diff(needed(given[0], Record).t)[0]))
     vi, names = _named(vi, parameters)
     seen = Seen(vi.model, measurement if measurement is not None else vi.model.dynamic)
     length = max(r.steps for r in given) if segment is None else segment
@@ -479,7 +480,7 @@ def _named(vi: MidpointVI, parameters: Sequence[str] | None) -> tuple[MidpointVI
 
 def _prior(prior: Mapping[str, tuple[float, float]] | None, names: tuple[str, ...]) -> tuple[Array, Array]:
     means, weights = np.zeros(len(names)), np.zeros(len(names))
-    for name, pair in (prior or {}).items():
+    for name, pair in needed({} if prior is None else prior, Mapping).items():
         if name not in names:
             raise ValueError(f"prior: unknown parameter {name!r}{nearest(name, names)}")
         mean, spread = (number(x, f"prior of '{name}'") for x in pair)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, needed
 from ..errors import ConvergenceError, ModelError
-from ..integrate import OneStepMap
+from ..integrate import MidpointVI, OneStepMap
 from ..mechanics.evaluate import core, parameter_links
 from .sensitivity import names_of
-
-if TYPE_CHECKING:
-    from ..integrate import MidpointVI
 
 __all__ = ["ParameterMap"]
 
@@ -41,7 +38,7 @@ class ParameterMap(OneStepMap):
     """
 
     def __init__(self, vi: MidpointVI, parameters: Sequence[str] | None = None) -> None:
-        if vi.model.nc:
+        if needed(vi, MidpointVI).model.nc:
             raise ModelError(
                 f"{vi.model.name}: parameters of a model with constraints cannot be states of a filter; use da.identify"
             )

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..arrays import nearest
+from ..arrays import nearest, needed
 from ..errors import ModelError
 from ..model import Damping, Element, Model, Parameter, Spline
 from ..model.frames import flatten, unflatten
@@ -36,7 +36,7 @@ def name_parameters(model: Model, *names: str) -> Model:
         stem, _, last = name.rpartition(".")
         patterns += [f"{stem}.{part}" for part in INERTIAL] if last == "inertial" else [name]
     used: set[str] = set()
-    known: list[str] = list(model.parameters)
+    known: list[str] = list(needed(model, Model).parameters)
     used.update(p for p in patterns for name in known if fnmatchcase(name, p))
 
     def named(value: Any, name: str) -> Any:

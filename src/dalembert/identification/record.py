@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, floats, nearest
+from ..arrays import Array, finite, floats, nearest, needed
 from ..errors import ModelError
+from ..integrate import Trajectory
 from ..mechanics.evaluate import core, frame_jacobian, parameter_links, positions
 
 if TYPE_CHECKING:
-    from ..integrate import State, Trajectory
+    from ..integrate import State
     from ..model import Model
 
 
@@ -75,7 +76,7 @@ class Record:
         >>> da.Record.of(vi.simulate(vi.state(q=[1.0]), steps=5), ["theta"]).y.shape
         (6, 1)
         """
-        seen = Seen(motion.model, measurement)
+        seen = Seen(needed(motion, Trajectory).model, measurement)
         y = seen.values(motion.model, motion.q)
         spread = seen.deviations(noise) if noise else np.zeros(seen.size)
         y = y + np.random.default_rng(seed).normal(size=y.shape) * spread

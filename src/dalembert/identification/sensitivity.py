@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, nearest
+from ..arrays import Array, finite, nearest, needed
 from ..errors import ConvergenceError, ModelError
+from ..integrate import MidpointVI, Trajectory
 from ..mechanics.evaluate import core, parameter_links
+from ..model import Model
 
 if TYPE_CHECKING:
-    from ..integrate import MidpointVI, State, Trajectory
-    from ..model import Model
+    from ..integrate import State
 
 __all__ = [
     "Gradient",
@@ -61,8 +62,9 @@ def step_by_parameters(
     >>> da.step_by_parameters(vi, vi.state(q=[0.0], p=[4.0]))["q"]  # q' = dt p/m
     array([[-0.1]])
     """
-    m = vi.model
-    x = np.concatenate([state.q, state.p, state.v[m.nd :]])
+    m = needed(vi, MidpointVI).model
+    q0, p0 = vi._checked(state)
+    x = np.concatenate([q0, p0, np.zeros(m.nkv) if state.v_rho is None else finite(state.v_rho, "state.v_rho", (m.nkv,))])
     inputs = np.concatenate([np.zeros(m.nu), state.q[m.nqd :]]) if u is None else finite(u, "u", (vi.nu,))
     names = names_of(m, parameters)
     steps = vi.over(np.array([state.t, state.t + vi.lengths(1)[0]]))
@@ -97,8 +99,8 @@ def motion_by_parameters(
     >>> da.motion_by_parameters(vi, motion)[-1, 0]  # q = t p/m
     array([-1.])
     """
-    m, names = vi.model, names_of(vi.model, parameters)
-    steps = vi.over(motion.t)
+    m, names = needed(vi, MidpointVI).model, names_of(vi.model, parameters)
+    steps = vi.over(needed(motion, Trajectory).t)
     X, U = steps.curve(motion)
     S0 = np.zeros((2 * m.nd, len(names))) if start is None else finite(start, "start", (2 * m.nd, None))
     S, _, bad, code = core(m).sensitivities(
@@ -147,8 +149,9 @@ def gradient_of_motion(
     >>> g.parameters, g.state
     (array([-1.]), array([1. , 0.5]))
     """
-    m, names = vi.model, names_of(vi.model, parameters) if parameters is not None or vi.model.parameters else ()
-    steps = vi.over(motion.t)
+    m = needed(vi, MidpointVI).model
+    names = names_of(m, parameters) if parameters is not None or m.parameters else ()
+    steps = vi.over(needed(motion, Trajectory).t)
     X, U = steps.curve(motion)
     weights = finite(Z, "Z", (steps.count + 1, vi.ndx))
     of_lam = None if multipliers is None else finite(multipliers, "multipliers", (steps.count, m.nc))
@@ -176,7 +179,7 @@ def energy_by_parameters(
     >>> da.energy_by_parameters(cart, [0.0], [3.0])["kinetic"]  # v^2/2
     array([4.5])
     """
-    names = names_of(model, parameters)
+    names = names_of(needed(model, Model), parameters)
     links, c = parameter_links(model, names), core(model)
     point, rate = model.configuration.point(q), model.configuration.tangent(v)
     at_rest = c.lagrangian_parameters(point, np.zeros(model.nv), links)
@@ -193,7 +196,7 @@ def force_by_parameters(
     >>> da.force_by_parameters(cart, [0.0], [3.0])
     array([[-3.]])
     """
-    names = names_of(model, parameters)
+    names = names_of(needed(model, Model), parameters)
     inputs = np.zeros(model.nu) if u is None else finite(u, "u", (model.nu,))
     out: Array = core(model).force_parameters(
         model.configuration.point(q), model.configuration.tangent(v), inputs, parameter_links(model, names)

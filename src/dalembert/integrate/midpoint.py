@@ -134,12 +134,14 @@ class MidpointVI(OneStepMap):
             raise ValueError(f"order {order} needs the symmetric step: alpha = 0.5 and forcing = 'split'")
         if model.configuration.places and (alpha != 0.5 or forcing != "split"):
             raise ValueError("balls need the symmetric step: alpha = 0.5 and forcing = 'split'")
-        if not model.nc and (idle := idle_turns(model)):
+        if idle := idle_turns(model):
+            hinge = idle[0] in model.dynamic
             raise SingularityError(
-                f"the mass matrix is singular in {', '.join(idle)}: the ball carries nothing that has inertia about this axis",
+                f"the mass matrix is singular in {', '.join(idle)}: the {'hinge' if hinge else 'ball'} carries nothing that has inertia about this axis",
                 matrix="mass",
                 variables=idle,
-                hint="give what it carries a rotational inertia, or use two hinges (rx, ry) in its place",
+                hint="give what it carries a rotational inertia, or "
+                + ("make the joint Kinematic" if hinge else "use two hinges (rx, ry) in its place"),
             )
         if not 0.0 < tolerance < 1e-3:
             raise ValueError(f"tolerance must be between 0 and 1e-3 (it is relative), not {tolerance}")
@@ -1029,7 +1031,7 @@ class MidpointVI(OneStepMap):
         """
         if self.order != 2:
             raise ValueError(
-                f"a step of order {self.order} is composed of {len(self.parts)} midpoint steps: ask MidpointVI(model, dt) for each"
+                f"discrete Lagrangians are those of midpoint steps, and a step of order {self.order} is none: ask MidpointVI(model, dt)"
             )
         return discrete_lagrangian(self.model, q0, q1, u, self._length(dt), self.alpha, FORCING[self.forcing])
 

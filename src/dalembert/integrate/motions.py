@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from .. import _core
-from ..arrays import Array
+from ..arrays import Array, floats
 
 if TYPE_CHECKING:
     from .midpoint_steps import MidpointSteps
@@ -75,30 +75,30 @@ class CoreMotions:
 
     def roll(self, x0: Array, U: Array, first: int = 0) -> Array:
         """The motions X from x0 under U."""
-        n, m = U.shape[:2]
-        X, trouble = self._core.roll(first, m, _plain(x0), _plain(U), self.threads(n, m))
+        U, n, m = _inputs(U)
+        X, trouble = self._core.roll(first, m, _plain(x0), U, self.threads(n, m))
         self._check(trouble, X, U, first)
         return X
 
     def push(self, X: Array, U: Array, S: Array, dU: Array, first: int = 0) -> Array:
         """Their tangents dX."""
-        n, m = U.shape[:2]
-        dX, trouble = self._core.push(first, m, _plain(X), _plain(U), _plain(S), _plain(dU), self.threads(n, m))
+        U, n, m = _inputs(U)
+        dX, trouble = self._core.push(first, m, _plain(X), U, _plain(S), _plain(dU), self.threads(n, m))
         self._check(trouble, X, U, first)
         return dX
 
     def pull(self, X: Array, U: Array, G: Array, first: int = 0) -> tuple[Array, Array]:
         """Costates and gradients by the inputs."""
-        n, m = U.shape[:2]
-        Z, gU, trouble = self._core.pull(first, m, _plain(X), _plain(U), _plain(G), self.threads(n, m))
+        U, n, m = _inputs(U)
+        Z, gU, trouble = self._core.pull(first, m, _plain(X), U, _plain(G), self.threads(n, m))
         self._check(trouble, X, U, first)
         return Z, gU
 
     def kick(self, X: Array, U: Array, Z: Array, dX: Array, dU: Array, first: int = 0) -> tuple[Array, Array]:
         """Second derivatives of every step times a direction."""
-        n, m = U.shape[:2]
+        U, n, m = _inputs(U)
         hX, hU, trouble = self._core.kick(
-            first, m, _plain(X), _plain(U), _plain(Z), _plain(dX), _plain(dU), self.threads(n, m)
+            first, m, _plain(X), U, _plain(Z), _plain(dX), _plain(dU), self.threads(n, m)
         )
         self._check(trouble, X, U, first)
         return hX, hU
@@ -118,7 +118,7 @@ class PlainMotions:
 
     def roll(self, x0: Array, U: Array, first: int = 0) -> Array:
         """The motions X from x0 under U."""
-        n, m = U.shape[:2]
+        U, n, m = _inputs(U)
         X = np.empty((n, m + 1, self._map.nx))
         X[:, 0] = x0
         for i in range(n):
@@ -128,6 +128,7 @@ class PlainMotions:
 
     def push(self, X: Array, U: Array, S: Array, dU: Array, first: int = 0) -> Array:
         """Their tangents dX."""
+        U, _, _ = _inputs(U)
         dX = np.array(S, dtype=float)
         for i, k in np.ndindex(*U.shape[:2]):
             A, B = self._steps.linearize(X[i, k], U[i, k], first + k)
@@ -138,8 +139,8 @@ class PlainMotions:
 
     def pull(self, X: Array, U: Array, G: Array, first: int = 0) -> tuple[Array, Array]:
         """Costates and gradients by the inputs."""
+        U, n, m = _inputs(U)
         Z, gU = np.array(G, dtype=float), np.empty(U.shape)
-        n, m = U.shape[:2]
         for i in range(n):
             for k in reversed(range(m)):
                 E = self._map.retract_jacobian(X[i, k + 1])
@@ -168,4 +169,14 @@ class PlainMotions:
 
 
 def _plain(x: Array) -> Array:
-    return np.ascontiguousarray(x, dtype=np.float64)
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous:
+        return x
+    return floats(x, "an array of motions")
+
+
+def _inputs(U: Array) -> tuple[Array, int, int]:
+    """U (n, m, nu), n and m."""
+    U = _plain(U)
+    if U.ndim != 3:
+        raise ValueError(f"U has shape {U.shape}, but (motions, steps, nu) is needed")
+    return U, U.shape[0], U.shape[1]

@@ -7,7 +7,7 @@ Where the docstring says so, q and v may also be (N, nq).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -597,11 +597,10 @@ def singular_variables(model: Model, q: Array) -> tuple[str, ...]:
 
 
 def idle_turns(model: Model) -> tuple[str, ...]:
-    """Velocities of balls at the ends of the tree about which nothing that they carry has inertia (a point mass on a line through the centre)."""
-    balls = {place.name: place for place in model.configuration.places if place.v.start < model.nd}
-    if not balls:
-        return ()
-    entries, at = model.frame_entries, poses(model, model.neutral())
+    """Velocities of balls and hinges at the ends of the tree about which nothing that they carry has inertia (a point mass on a line through the
+    centre) and which no constraint holds."""
+    place_of = {place.name: place for place in model.configuration.places if place.v.start < model.nd}
+    entries = model.frame_entries
     moved_by, ends = [0] * len(entries), set()  # the last joint above each frame, and those without another joint below
     for entry in entries[1:]:
         above = moved_by[entry.parent]
@@ -610,23 +609,40 @@ def idle_turns(model: Model) -> tuple[str, ...]:
         if joint:
             ends.discard(above)
             ends.add(entry.index)
-    inertia = {i: np.zeros((3, 3)) for i in ends if str(entries[i].frame.variable) in balls}  # type: ignore[union-attr]
-    for entry in entries[1:]:
+    inertia = {i: np.zeros((3, 3)) for i in ends if _turns(entries[i].frame, model.dynamic, place_of)}
+    carried = [e for e in entries[1:] if moved_by[e.index] in inertia and e.frame and (e.frame.mass or any(e.frame.inertia))]
+    if not carried:
+        return ()
+    at = poses(model, model.neutral())
+    for entry in carried:
         i, f = moved_by[entry.index], entry.frame
-        if i not in inertia or f is None or not (f.mass or any(f.inertia)):
-            continue
+        assert f is not None
         turn, r = at[i, :3, :3].T @ at[entry.index, :3, :3], at[entry.index, :3, 3] - at[i, :3, 3]
-        r = at[i, :3, :3].T @ r + turn @ np.array(f.com)
-        xx, yy, zz, xy, xz, yz = f.inertia
+        r = at[i, :3, :3].T @ r + turn @ np.array([float(x) for x in f.com])
+        xx, yy, zz, xy, xz, yz = (float(x) for x in f.inertia)
         inertia[i] += turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
         inertia[i] += float(f.mass) * (r @ r * np.eye(3) - np.outer(r, r))
-    names: list[str] = []
+    idle: list[tuple[slice, Array]] = []
     for i, total in inertia.items():
-        value, vectors = np.linalg.eigh(total)
-        if value[0] <= 1e-12 * abs(value[-1]):
-            place = balls[str(entries[i].frame.variable)]  # type: ignore[union-attr]
-            names += [model.velocities[place.v][int(c)] for c in _large(vectors[:, 0])]
-    return tuple(names)
+        frame: Any = entries[i].frame
+        name = str(frame.variable)
+        if name in place_of:
+            value, vectors = np.linalg.eigh(total)
+            if value[0] <= 1e-12 * abs(value[-1]):
+                idle.append((place_of[name].v, vectors[:, 0]))
+        elif total["xyz".index(frame.transform[1]), "xyz".index(frame.transform[1])] <= 1e-14 * np.trace(total):
+            k = model.velocities.index(name)
+            idle.append((slice(k, k + 1), np.ones(1)))
+    if idle and model.nc:  # where they hold it, they do so nearly everywhere
+        held = core(model).constraints(model.random(0)[None])[1][0]
+        idle = [(v, way) for v, way in idle if np.abs(held[:, v] @ way).max() <= 1e-12]
+    return tuple(model.velocities[v][int(c)] for v, way in idle for c in _large(way))
+
+
+def _turns(frame: Any, dynamic: Sequence[str], balls: Mapping[str, Any]) -> bool:
+    """Whether a joint is a dynamic ball or a dynamic hinge (a screw moves what it carries, too)."""
+    name = str(frame.variable)
+    return name in balls or (frame.transform in ("rx", "ry", "rz") and not frame.pitch and name in dynamic)
 
 
 def dependent_constraints(model: Model, q: Array) -> tuple[str, ...]:

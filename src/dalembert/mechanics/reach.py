@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, Named, finite
+from ..arrays import Array, Named, finite, needed, number, whole
 from ..errors import ConvergenceError
 from ..model import Model, rotation
 from .evaluate import checked, constraint_jacobian, constraints, frame_jacobian, pose
@@ -42,7 +42,11 @@ def inverse_kinematics(
     x = checked(model).configuration.point(q).copy()
     held = held_components(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
-    goals = [_target(model, frame, value) for frame, value in targets.items()]
+    if not number(tolerance, "tolerance") > 0:
+        raise ValueError(f"tolerance must be positive, not {tolerance}")
+    if whole(max_iterations, "max_iterations") < 1:
+        raise ValueError(f"max_iterations must be at least 1, not {max_iterations}")
+    goals = [_target(model, frame, value) for frame, value in needed(targets, Mapping).items()]
     lengths = {len(goal.places) for goal in goals if goal.many}
     if len(lengths) > 1:
         raise ValueError(f"the targets have {' and '.join(map(str, sorted(lengths)))} rows over time, not equally many")

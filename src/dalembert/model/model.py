@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, nearest, number
+from ..arrays import Array, finite, nearest, needed, number
 from ..errors import InertiaWarning, ModelError, user_level
 from .configuration import KINDS, Configuration
 from .elements import ELEMENTS, WORLD, ContactElement, Element, Gap, Limit, is_known
@@ -118,7 +118,7 @@ class Model:
         1.5
         """
         changed = dict(self._parameters)
-        for name, value in values.items():
+        for name, value in needed(values, Mapping).items():
             if name not in changed:
                 raise ModelError(f"unknown parameter {name!r}{nearest(name, changed)}", culprit=str(name))
             given = number(value, f"parameter '{name}'")
