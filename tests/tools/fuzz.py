@@ -83,12 +83,16 @@ class World:
         """A disk and a sphere that roll, a skate, and a floating body under elements of one's own."""
         gravity, pushed = da.Gravity((0, 0, -9.8)), da.Wrench("a", force=("fx", 0.0, 0.0), axes="world")
         body = [da.floating("b", name="a", mass=1.0, inertia=(0.06, 0.12, 0.06))]
-        found = [da.Model(body, [gravity, rolls, pushed]) for rolls in (da.RollingDisk("a", 0.5), da.RollingSphere("a", 0.5))]
+        found = [
+            da.Model(body, [gravity, rolls, pushed]) for rolls in (da.RollingDisk("a", 0.5), da.RollingSphere("a", 0.5))
+        ]
         skate = da.tx("x", da.ty("y", da.rz("turn", name="a", mass=1.0, inertia=(0.1, 0.1, 0.1))))
         found.append(da.Model([skate], [da.Gravity((1.0, 0.5, 0)), da.KnifeEdge("a"), pushed]))
         own = [
             da.Potential(lambda m: m.position("a")[2] ** 2 + m.pose("a")[0, 1] ** 2),
-            da.Force(lambda m: {"b.wx": m.input("t") - 0.1 * m.velocity("b.wx"), "a": [0, 0, m.input("t")]}, uses=("t",)),
+            da.Force(
+                lambda m: {"b.wx": m.input("t") - 0.1 * m.velocity("b.wx"), "a": [0, 0, m.input("t")]}, uses=("t",)
+            ),
             da.Constraint(lambda m: m.position("a")[0] - 0.2 * m.pose("a")[0, 1]),
         ]
         found.append(da.Model(body, [*own, pushed]))
@@ -414,7 +418,9 @@ def touch_calls(w: World, rng: random.Random) -> Iterator[Call]:
     yield with_gap(da.SphereContact), ["a", "floor", 0.1, 0.2, 0.5], {}
     k = rng.randrange(len(w.touching))
     model = w.touching[k]
-    vi = da.MidpointVI(model, rng.choice((0.01, 0.05)), order=rng.choice((2, 2, 4)), impacts=rng.choice(("together", "sequence")))
+    vi = da.MidpointVI(
+        model, rng.choice((0.01, 0.05)), order=rng.choice((2, 2, 4)), impacts=rng.choice(("together", "sequence"))
+    )
     q, v = w.touching_starts[k]
     s = vi.state(q, v=v)
     u, n = 0.1 * numbers(rng, model.nu), rng.choice((1, 12))
@@ -547,7 +553,15 @@ def parameter_calls(w: World, rng: random.Random) -> Iterator[Call]:
         yield (
             da.excite,
             [vi, s, 10],
-            {"parameters": ["c"], "limit": 1.0, "waves": 2, "tries": 1, "max_iterations": 2, "noise": 1.0, "criterion": "D"},
+            {
+                "parameters": ["c"],
+                "limit": 1.0,
+                "waves": 2,
+                "tries": 1,
+                "max_iterations": 2,
+                "noise": 1.0,
+                "criterion": "D",
+            },
         )
 
 

@@ -63,7 +63,13 @@ class Problem:
         deviations: Array,
         segment: int,
     ) -> None:
-        self.vi, self.records, self.names, self.seen, self.deviations = vi, [needed(r, Record) for r in records], names, seen, deviations
+        self.vi, self.records, self.names, self.seen, self.deviations = (
+            vi,
+            [needed(r, Record) for r in records],
+            names,
+            seen,
+            deviations,
+        )
         m = vi.model
         self.inputs = []
         for i, r in enumerate(self.records):

@@ -64,7 +64,9 @@ def step_by_parameters(
     """
     m = needed(vi, MidpointVI).model
     q0, p0 = vi._checked(state)
-    x = np.concatenate([q0, p0, np.zeros(m.nkv) if state.v_rho is None else finite(state.v_rho, "state.v_rho", (m.nkv,))])
+    x = np.concatenate(
+        [q0, p0, np.zeros(m.nkv) if state.v_rho is None else finite(state.v_rho, "state.v_rho", (m.nkv,))]
+    )
     inputs = np.concatenate([np.zeros(m.nu), state.q[m.nqd :]]) if u is None else finite(u, "u", (vi.nu,))
     names = names_of(m, parameters)
     steps = vi.over(np.array([state.t, state.t + vi.lengths(1)[0]]))

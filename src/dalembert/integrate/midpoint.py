@@ -32,6 +32,7 @@ from ..mechanics import (
     idle_turns,
     lagrangian_first,
     singular_variables,
+    undefined_elements,
     velocity_offset,
 )
 from ..model import Model, rotation
@@ -137,7 +138,8 @@ class MidpointVI(OneStepMap):
         if idle := idle_turns(model):
             hinge = idle[0] in model.dynamic
             raise SingularityError(
-                f"the mass matrix is singular in {', '.join(idle)}: the {'hinge' if hinge else 'ball'} carries nothing that has inertia about this axis",
+                f"the mass matrix is singular in {', '.join(idle)}: the {'hinge' if hinge else 'ball'} carries nothing that has inertia "
+                "about this axis",
                 matrix="mass",
                 variables=idle,
                 hint="give what it carries a rotational inertia, or "
@@ -727,6 +729,14 @@ class MidpointVI(OneStepMap):
                 matrix="mass",
                 variables=names,
                 hint="give these frames a rotational inertia, or avoid this configuration",
+                **facts,
+            )
+        if status == 2 and (undefined := undefined_elements(model, state.q)):
+            raise SingularityError(
+                f"the step {where} has no finite equations: {'; '.join(f'{label}: {why}' for label, why in undefined.items())}",
+                matrix="forces",
+                variables=tuple(undefined),
+                hint="start from another configuration",
                 **facts,
             )
         if names := dependent_constraints(model, state.q):

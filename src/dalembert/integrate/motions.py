@@ -97,9 +97,7 @@ class CoreMotions:
     def kick(self, X: Array, U: Array, Z: Array, dX: Array, dU: Array, first: int = 0) -> tuple[Array, Array]:
         """Second derivatives of every step times a direction."""
         U, n, m = _inputs(U)
-        hX, hU, trouble = self._core.kick(
-            first, m, _plain(X), U, _plain(Z), _plain(dX), _plain(dU), self.threads(n, m)
-        )
+        hX, hU, trouble = self._core.kick(first, m, _plain(X), U, _plain(Z), _plain(dX), _plain(dU), self.threads(n, m))
         self._check(trouble, X, U, first)
         return hX, hU
 

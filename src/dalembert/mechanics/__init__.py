@@ -35,6 +35,7 @@ from .evaluate import (
     singular_variables,
     spatial_momentum,
     twists,
+    undefined_elements,
     velocity_offset,
 )
 from .reach import inverse_kinematics
@@ -81,5 +82,6 @@ __all__ = [
     "spatial_momentum",
     "trim",
     "twists",
+    "undefined_elements",
     "velocity_offset",
 ]

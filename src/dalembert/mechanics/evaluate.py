@@ -105,11 +105,16 @@ def finite_results(model: Model, q: Array, what: str, *values: Any) -> None:
             raise _undefined(model, q, what)
 
 
+def undefined_elements(model: Model, q: Array) -> dict[str, str]:
+    """Elements that have no value at q, by label, and why."""
+    here = poses(model, q)
+    found = {e.label: e.undefined(lambda frame: here[model.frame_index(frame)]) for e in model.elements}
+    return {label: why for label, why in found.items() if why}
+
+
 def _undefined(model: Model, q: Array, what: str) -> SingularityError:
     """Names the elements that have no value where their frames are."""
-    here = poses(model, q.reshape(-1, model.nq)[0])
-    found = {e.label: e.undefined(lambda frame: here[model.frame_index(frame)]) for e in model.elements}
-    found = {label: why for label, why in found.items() if why}
+    found = undefined_elements(model, q.reshape(-1, model.nq)[0])
     reason = "; ".join(f"{label}: {why}" for label, why in found.items())
     reason = reason or "numbers are too large or a user element is singular"
     names = tuple(found)
@@ -610,7 +615,9 @@ def idle_turns(model: Model) -> tuple[str, ...]:
             ends.discard(above)
             ends.add(entry.index)
     inertia = {i: np.zeros((3, 3)) for i in ends if _turns(entries[i].frame, model.dynamic, place_of)}
-    carried = [e for e in entries[1:] if moved_by[e.index] in inertia and e.frame and (e.frame.mass or any(e.frame.inertia))]
+    carried = [
+        e for e in entries[1:] if moved_by[e.index] in inertia and e.frame and (e.frame.mass or any(e.frame.inertia))
+    ]
     if not carried:
         return ()
     at = poses(model, model.neutral())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...symbolic import Symbolic
     from ..compile import Row, Table
     from ..model import Model
+    from .base import PoseOf
 
 __all__ = ["KnifeEdge", "RollingDisk", "RollingSphere"]
 
@@ -87,6 +88,16 @@ class _Rolling(VelocityElement):
 
     def check(self, model: Model) -> None:
         apart(self, self.frame, self.surface)
+
+    def undefined(self, pose: PoseOf) -> str:
+        axis = np.array([float(x) for x in self.spin_axis()])
+        if not axis.any():
+            return ""
+        normal = pose(self.surface)[:3, :3] @ np.array([float(x) for x in vector_of(self.normal)])
+        lies = np.linalg.norm(np.cross(pose(self.frame)[:3, :3] @ axis, normal)) < 1e-12 * np.linalg.norm(
+            axis
+        ) * np.linalg.norm(normal)
+        return "the disk lies flat on its surface, where no point of its rim is the lowest" if lies else ""
 
     def _axes(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Two directions in the plane and its normal, in the surface's axes."""
