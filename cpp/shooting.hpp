@@ -11,8 +11,8 @@
 //   linear  X + a dX, U + a dU: opens gaps instead of following the steps.
 //
 // Gauss-Newton is used while it contracts, and where Newton's model must be regularized so strongly that Gauss-Newton
-// wins more. The first step is linear where it promises much more than the roll, gaps weighed by their costates:
-// problems far from their optimum are solved along curves that no motion could take. delta grows where a step is
+// wins more. The first step is linear where it promises much more than the roll, gaps weighed by their costates, or
+// leads to a straight line between the ends of the linear one where that promises more still: problems far from their optimum are solved along curves that no motion could take. delta grows where a step is
 // shortened or wins less than its model promised, and falls again.
 //
 // What a problem is stands in shooting_problem.hpp, what bounds and constraints bring in interior.hpp.
@@ -307,6 +307,20 @@ class Shooting {
       c->U[i] = low ? std::min(std::max(u, low[i]), high[i]) : u;
     }
     return shoot(*c, &d, step) ? c : CurveRef();
+  }
+
+  // States on a straight line between the ends of another curve, the inputs of the present one; none where states are
+  // not flat
+  CurveRef straight(const Curve& ends) {
+    if (problem_.nx != n_) return {};
+    CurveRef c = new_curve();
+    for (size_t k = 0; k <= N_; ++k)
+      for (size_t i = 0; i < n_; ++i) {
+        const double share = double(k) / double(N_);
+        c->X[k * n_ + i] = (1.0 - share) * ends.X[i] + share * ends.X[N_ * n_ + i];
+      }
+    c->U = curve_->U;
+    return shoot(*c, nullptr, 1.0) ? c : CurveRef();
   }
 
   CurveRef roll(const Proposal& d, double step) {
@@ -632,6 +646,8 @@ class Shooting {
     }
     CurveRef bold = linear(*d, 1.0);
     if (bold && weighed(*bold) < 0.5 * best && bold->open) {
+      // swings of the LQ problem's motion may cost more than the gaps of a line to its end
+      if (CurveRef line = straight(*bold); line && line->open && weighed(*line) < weighed(*bold)) bold = line;
       out.method = "open";
       out.slope = d->slope;
       out.curve = bold;
