@@ -12,8 +12,9 @@
 //
 // Gauss-Newton is used while it contracts, and where Newton's model must be regularized so strongly that Gauss-Newton
 // wins more. The first step is linear where it promises much more than the roll, gaps weighed by their costates, or
-// leads to a straight line between the ends of the linear one where that promises more still: problems far from their optimum are solved along curves that no motion could take. delta grows where a step is
-// shortened or wins less than its model promised, and falls again.
+// leads to a straight line between the ends of the linear one where that promises more still: problems far from their
+// optimum are solved along curves that no motion could take. delta grows where a step is shortened or wins less than
+// its model promised, and falls again.
 //
 // What a problem is stands in shooting_problem.hpp, what bounds and constraints bring in interior.hpp.
 //
