@@ -80,22 +80,30 @@ def largest_inertias(model: Model, q: Array) -> Array:
     """S (nd,): masses that sliders carry; for joints that turn, sum of mass times squared distance and half the trace of the inertias."""
     G, out = poses(model, q), np.zeros(model.nd)
     place = {name: i for i, name in enumerate(model.velocities[: model.nd])}
-    for entry in model.frame_entries[1:]:
+    entries = model.frame_entries
+    # of all that a frame carries: mass, its centre, mass times squared distance from there, half the trace of the inertias
+    mass, own, spread = (np.zeros(len(entries)) for _ in range(3))
+    centre = np.zeros((len(entries), 3))
+    for entry in entries[1:]:
         body = entry.frame
-        if body is None or not (body.mass or any(body.inertia)):
-            continue
-        at = G[entry.index, :3, 3] + G[entry.index, :3, :3] @ np.asarray(body.com)
-        own = sum(body.inertia[:3]) / 2
-        joint = entry
-        while joint.index:
-            frame = joint.frame
-            parts = [] if frame is None else [place[name] for name in _rates(frame) if name in place]
-            if frame is not None and parts:
-                arm = at - G[joint.index, :3, 3]
-                turns = not frame.transform.startswith("t")
-                felt = body.mass * float(arm @ arm + frame.pitch**2) + own if turns else body.mass
-                out[parts] += felt
-            joint = model.frame_entries[joint.parent]
+        if body is not None and (body.mass or any(body.inertia)):
+            i = entry.index
+            centre[i] = G[i, :3, 3] + G[i, :3, :3] @ np.asarray(body.com, dtype=float)
+            mass[i], own[i] = float(body.mass), float(sum(body.inertia[:3])) / 2
+    for entry in reversed(entries[1:]):  # what is above comes before
+        i, k, frame = entry.index, entry.parent, entry.frame
+        parts = [] if frame is None else [place[name] for name in _rates(frame) if name in place]
+        if frame is not None and parts:
+            arm = centre[i] - G[i, :3, 3]
+            turns = not frame.transform.startswith("t")
+            felt = mass[i] * (arm @ arm + float(frame.pitch) ** 2) + spread[i] + own[i] if turns else mass[i]
+            out[parts] += felt
+        if mass[i]:
+            both, apart = mass[i] + mass[k], centre[i] - centre[k]
+            spread[k] += spread[i] + mass[i] * mass[k] / both * (apart @ apart)
+            centre[k] = centre[k] + mass[i] / both * apart if mass[k] else centre[i]
+            mass[k] = both
+        own[k] += own[i]
     most = out.max(initial=0.0)
     return np.where(out > 0, out, most if most > 0 else 1.0)
 
