@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -20,9 +21,13 @@ ANSWER = 0.2  # seconds of work that a call may still do, per core
 
 @contextmanager
 def interrupt(after: float) -> Iterator[list[float]]:
-    """SIGINT after so many seconds of computing; the list then has the CPU time at which it was sent."""
+    """SIGINT after so many seconds of computing; the list then has the CPU time at which it was sent. One that comes when all is over is dropped."""
     sent: list[float] = []
     begun, over = time.process_time(), threading.Event()
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        if not over.is_set():
+            signal.default_int_handler(number, frame)
 
     def send() -> None:
         while time.process_time() < begun + after:
@@ -31,7 +36,7 @@ def interrupt(after: float) -> Iterator[list[float]]:
         sent.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, answer)
     sender = threading.Thread(target=send)
     sender.start()
     try:
