@@ -21,6 +21,7 @@ from ..model import Model
 from ..system import System
 from ..text import Brief
 from .design import Limits, filter_tables, gain_tables, input_limits
+from .names import is_taken
 from .tables import ExportError, Facts, Writer, model_tables
 from .template import fill, template
 from .vectors import start_state, vector_tables
@@ -156,15 +157,17 @@ def _integrator(system: OneStep) -> MidpointVI:
 
 
 def identifier(text: str) -> str:
-    """A name of C.
+    """A name of C that neither the language nor the exported files use for something else.
 
     >>> identifier("Cart pole 2")
     'cart_pole_2'
+    >>> identifier("static"), identifier("element")
+    ('m_static', 'm_element')
     """
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
     if not name:
         raise ModelError(f"{text!r} makes no name of C: give name=", culprit=text)
-    return name if name[0].isalpha() else f"m_{name}"
+    return name if name[0].isalpha() and not is_taken(name) else f"m_{name}"
 
 
 def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: bool, max_iterations: int) -> Facts:
@@ -322,7 +325,9 @@ def _index_enum(upper: str, letter: str, names: Sequence[str]) -> str:
     used: dict[str, int] = {}
     for i, name in enumerate(names):
         word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").upper() or f"N{i}"
-        used.setdefault(word if word not in used else f"{word}_{i}", i)
+        while word in used:
+            word += f"_{i}"
+        used[word] = i
     entries = ", ".join(f"{upper}_{letter}_{word} = {i}" for word, i in used.items())
     what = {"Q": "places of the coordinates in q", "U": "places of the inputs in u"}[letter]
     return f"/* {what} */\nenum {{ {entries} }};\n"
