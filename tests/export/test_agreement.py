@@ -5,13 +5,17 @@ Every packaged model, 30 random ones, 12 with balls, 7 that roll; a sample of th
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.export import export_c
 from dalembert.export.vectors import vector_inputs
 from tests.balls import random_mechanism, start
 from tests.export.compiled import Compiled, reached, some_inputs, some_state
+from tests.export.test_quality import build_and_run
 from tests.integrate import test_rolling
 from tests.random_models import random_model
 
@@ -181,3 +185,15 @@ def test_single_precision(name, tmp_path):
         assert c.step(w) == 0
         x = vi.f(x, w)
         close(c.x[: c.n_state], x[: c.n_state], c.out.bound)
+
+
+@pytest.mark.parametrize("real", ["double", "float"])
+@pytest.mark.parametrize("name", cases())
+def test_examples_repeat_their_vectors(name, real, tmp_path):
+    """Steps, A and B, and the filter of `main.c`, each within the bound that stands in the vectors."""
+    vi, x = case(name, 0.01)
+    ekf = da.ExtendedKalmanFilter(vi, sensors(vi), Q=1e-6, R=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", da.ModelWarning)  # single precision that is not enough
+        export_c(vi, tmp_path, start=x, real=real, ekf=ekf)
+    assert ": ok" in build_and_run(tmp_path, "gcc", "-O1")

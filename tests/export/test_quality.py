@@ -67,6 +67,46 @@ def test_a_step_alone_repeats_the_vectors(tmp_path):
     assert ": ok" in build_and_run(tmp_path / "balls", "gcc", *flags)
 
 
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_bounds_of_chains_are_those_of_their_numbers(real, tmp_path):
+    """A, B and covariances of long chains lose more digits than states do: the example asks for what there is."""
+    for n in (3, 16):
+        vi = da.MidpointVI(da.models.n_link(n), 0.01)
+        ekf = da.ExtendedKalmanFilter(vi, da.measure(vi, *vi.model.variables[:2]), Q=1e-6, R=1e-4)
+        out = export_c(vi, tmp_path / f"n{n}", real=real, ekf=ekf)
+        assert ": ok" in build_and_run(tmp_path / f"n{n}", "gcc", "-O1")
+        assert out.loop_bound >= out.bound
+        assert f"within {out.loop_bound:g}." in (tmp_path / f"n{n}" / f"{out.name}.h").read_text()
+
+
+def test_single_precision_that_is_not_enough_is_said(tmp_path):
+    vi = da.MidpointVI(da.models.n_link(32), 0.01)
+    ekf = da.ExtendedKalmanFilter(vi, da.measure(vi, vi.model.variables[0]), Q=1e-6, R=1e-4)
+    with pytest.warns(da.ModelWarning, match="real='double'"):
+        export_c(vi, tmp_path, real="float", ekf=ekf)
+
+
+@pytest.mark.parametrize(
+    "name", ["static", "sin", "main", "real", "mech", "m", "linearize", "element", "class", "R", "2 links", "linux"]
+)
+def test_names_that_c_or_the_files_use_themselves(name, tmp_path):
+    """Models, variables and inputs with names of C, of its library, of the exported code, beyond ASCII, twice the same but for a sign."""
+    link = da.ry("für", da.tz(-1, mass=1.0, inertia=(0.1, 0.1, 0.1), name="größe"))
+    model = da.Model(
+        [
+            da.rx(
+                "int",
+                da.tz(-1.0, link, da.rx("a b", da.tz(-0.4, da.rx("a-b", da.tz(-1.0, mass=0.3)), mass=1.0)), mass=1.0),
+            )
+        ],
+        [da.Gravity(), da.ConfigForce("int", "return"), da.ConfigForce("für", "/*u*/")],
+        name=name,
+    )
+    export_c(da.MidpointVI(model, 0.01), tmp_path)
+    for cc in ("gcc", "clang"):
+        assert ": ok" in build_and_run(tmp_path, cc, "-O1")
+
+
 def test_bodies_that_roll_or_fly_are_clean_under_both_compilers(tmp_path):
     vi = da.MidpointVI(da.models.bicycle(), 0.01)
     body = da.floating("body", da.tx(0.3, name="rotor"), name="body", mass=1.0, inertia=(0.1, 0.2, 0.3))

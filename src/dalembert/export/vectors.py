@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..arrays import Array, finite
@@ -11,7 +13,7 @@ from ..errors import ConvergenceError
 from ..estimate import ExtendedKalmanFilter
 from ..integrate import MidpointVI, State
 from ..integrate.reachable import along
-from ..mechanics import constraint_jacobian, satisfy_constraints
+from ..mechanics import constraint_jacobian, mass_matrix, satisfy_constraints
 from .design import is_gauged
 from .tables import Facts, Writer
 
@@ -78,22 +80,40 @@ def vector_tables(
         parts += _rows(write, "vector_a", A.ravel())
         if vi.nu:
             parts += _rows(write, "vector_b", B.ravel())
+    least, ulp, rounding = (1e-11, 1.1e-16, 1e-14) if write.real == "double" else (1e-4, 6e-8, 3e-6)
+    bound = max(least, rounding * growth)
+    noise = _slope_noise(vi, X[-1][:nq])
+    slope_bound = max(bound, 30 * ulp * float(noise.max()) / max(1.0, float(np.abs(A).max())))
+    loop_bound = bound
     if ekf is not None or gains is not None:
-        parts += _loop(vi, x0, W, ekf, gains, every, bounds, write)
-    bound = max(1e-11, 1e-14 * growth) if write.real == "double" else max(1e-4, 3e-6 * growth)
+        text, swing = _loop(vi, x0, W, ekf, gains, every, bounds, write)
+        parts += text
+        loop_bound = max(bound, 30 * ulp * swing)
     words = [w for w, there in (("control", gains), ("predict, update" if ekf is not None else "step", True)) if there]
     rows = ", vector_u[k]" if nu else "", ", vector_rho[k]" if model.nk else ""
     own = (", w" if nu else "") + (f", w + {nu}" if model.nk and nu else ", w" if model.nk else "")
     return parts, {
         "vectors": steps,
         "bound": float(f"{bound:.3g}"),
-        "vector_bound": f"{bound:.3g}{'f' if write.real == 'float' else ''}",
+        "loop_bound": float(f"{loop_bound:.3g}"),
+        "vector_bound": f"{bound:.3g}",
+        "slope_bound": f"{slope_bound:.3g}",
         "vector_u": rows[0],
         "vector_rho": rows[1],
         "vector_time": f", (({write.real})k) * @N@_DT" if gains is not None and gains.steps > 1 else "",
         "loop_words": ", ".join(words),
         "loop_inputs": own if gains is not None else "".join(rows),
     }
+
+
+def _slope_noise(vi: MidpointVI, q: Array) -> Array:
+    """(ndx, ndx): what rounding of the blocks of A is relative to. They are differences of numbers as large as M/dt, times N^-1 or not."""
+    model = vi.model
+    M = np.abs(mass_matrix(model, q)[: model.nd, : model.nd])
+    rate = float(np.abs(1 / vi.parts).sum()) / vi.dt if vi.order > 2 else 1 / vi.dt  # parts of a step add up
+    out = np.eye(vi.ndx)
+    out[model.nv : model.nv + model.nd, : model.nd] = M * rate
+    return out
 
 
 def _loop(
@@ -105,42 +125,70 @@ def _loop(
     every: int,
     bounds: tuple[Array, Array] | None,
     write: Writer,
-) -> str:
-    """The loop of regulator and filter that measures what it moves."""
+) -> tuple[str, float]:
+    """The loop of regulator and filter that measures what it moves, and how much more than rounding the loop makes of rounding in its cycles."""
     rng = np.random.default_rng(0)
-    count, nq, nd = len(W), vi.model.nq, vi.model.nd
-    x, truth, inputs, states, variances, Z = x0, x0, [], [], [], np.zeros((count, 0))
     first = np.full(vi.ndx, 1e-4)
-    estimate = None
+    Z = np.zeros((len(W), 0))
     if ekf is not None:
         R = np.asarray(ekf.R)
-        Z = rng.normal(size=(count, len(R))) * np.sqrt(np.diag(R)) * 0.5
-        Z[count // 3, 0] = np.nan
-        estimate = ekf.start(x0, first)
-        x = estimate.mean
-    for k in range(count):
-        w = W[k]
-        if gains is not None:
-            w = gains.input(k, x) if every == 1 else _interpolated(vi, gains, every, k, x)
-            w = w if bounds is None else np.clip(w, *bounds)
-            inputs.append(w)
-        if ekf is not None and estimate is not None:
-            truth = vi.f(truth, w)
-            Z[k] += ekf.measurement.expected(truth)
-            row = min(k, len(np.asarray(ekf.Q)) - 1) if np.ndim(ekf.Q) == 3 else k  # noise per step: the last goes on
-            estimate = ekf.update(ekf.predict(estimate, w, row), Z[k])
-            x = estimate.mean
-            variances.append(np.diag(estimate.covariance))
-        else:
-            x = vi.f(x, w)
-        states.append(x[: nq + nd])
-    out = _rows(write, "vector_loop", np.stack(states))
+        Z = rng.normal(size=(len(W), len(R))) * np.sqrt(np.diag(R)) * 0.5
+        Z[len(W) // 3, 0] = np.nan
+
+    def cycles(noise: float) -> tuple[Array, Array, Array]:
+        """(states, inputs, variances) of the loop with `noise` in the state and the covariance of every cycle; the first run is measured."""
+        shape = _slope_noise(vi, x0[: vi.model.nq])
+        x, truth, states, inputs, variances = x0, x0, [], [], []
+        estimate = None if ekf is None else ekf.start(x0, first)
+        x = x if estimate is None else estimate.mean
+        for k, w in enumerate(W):
+            if gains is not None:
+                w = gains.input(k, x) if every == 1 else _interpolated(vi, gains, every, k, x)
+                w = w if bounds is None else np.clip(w, *bounds)
+                inputs.append(w)
+            if ekf is not None and estimate is not None:
+                if not noise:
+                    truth = vi.f(truth, w)
+                    Z[k] += ekf.measurement.expected(truth)
+                row = (
+                    min(k, len(np.asarray(ekf.Q)) - 1) if np.ndim(ekf.Q) == 3 else k
+                )  # noise per step: the last goes on
+                estimate = ekf.predict(estimate, w, row)
+                if noise:
+                    by = np.eye(vi.ndx) + noise * shape * rng.normal(size=shape.shape)
+                    estimate = replace(estimate, covariance=by @ estimate.covariance @ by.T)
+                estimate = ekf.update(estimate, Z[k])
+                x = estimate.mean
+                variances.append(np.diag(estimate.covariance))
+            else:
+                x = vi.f(x, w)
+            if noise:
+                x = vi.retract(x, noise * rng.normal(size=vi.ndx) * (1 + np.abs(x).max()))
+                estimate = None if estimate is None else replace(estimate, mean=x)
+            states.append(x[: vi.model.nq + vi.model.nd])
+        return np.stack(states), np.array(inputs), np.array(variances)[..., None]
+
+    found = cycles(0.0)
+    small = 1e-12
+    moved = [cycles(small) for _ in range(3)]
+    swing = max(
+        float((np.abs(a - b) / _sizes(b)).max(initial=0)) / small
+        for run in moved
+        for a, b in zip(run, found, strict=True)
+    )
+    states, inputs, variances = found
+    out = _rows(write, "vector_loop", states)
     if gains is not None:
-        out += _rows(write, "vector_w", np.stack(inputs))
+        out += _rows(write, "vector_w", inputs)
     if ekf is not None:
-        out += _rows(write, "vector_variance", first) + _rows(write, "vector_covariance", np.stack(variances))
+        out += _rows(write, "vector_variance", first) + _rows(write, "vector_covariance", variances[..., 0])
         out += _rows(write, "vector_z", Z)
-    return out
+    return out, swing
+
+
+def _sizes(rows: Array) -> Array:
+    """What the example compares the numbers of each row with: the largest of them, or one."""
+    return np.maximum(1.0, np.abs(rows).max(axis=-1, keepdims=True, initial=0))
 
 
 def _interpolated(vi: MidpointVI, law: Feedback, every: int, k: int, x: Array) -> Array:

@@ -63,12 +63,14 @@ _SMALL = {
 @dataclass(frozen=True, eq=False, repr=False)
 class Exported(Brief):
     """What was written: `name` of the C functions, `folder`, `files`; `bound`: how far the code may be from the library along the motion of the
-    test vectors, relative to the largest number of a state (or to one), as the header says it and `main.c` asks for it."""
+    test vectors, relative to the largest number of a state (or to one), as the header says it and `main.c` asks for it; `loop_bound`: the same
+    for the loop of filter and regulator, which may make more of rounding than the motion."""
 
     name: str
     folder: Path
     files: tuple[Path, ...]
     bound: float
+    loop_bound: float
 
 
 def export_c(
@@ -130,6 +132,13 @@ def export_c(
     run, words = vector_tables(vi, x0, vectors, ekf, gains, every, input_limits(limits, vi), facts["linearize"], write)
     facts |= {key: fill(text, facts).rstrip("\n") if isinstance(text, str) else text for key, text in words.items()}
     facts["vector_tables"] = fill(run, facts)
+    if facts["control"] and facts["loop_bound"] > 0.1:
+        warnings.warn(
+            ModelWarning(
+                f"{real} numbers may leave the loop of filter and regulator wrong by {facts['loop_bound']:.1g} of their size{_advice(real)}"
+            ),
+            stacklevel=user_level(),
+        )
     sources = [f"{label}.c", f"{label}_control.c"] if facts["control"] else [f"{label}.c"]
     facts["sources"] = " ".join(sources)
     files = {f"{label}.h": "header.h", f"{label}.c": "step.c"}
@@ -142,7 +151,7 @@ def export_c(
     for file, text in texts.items():
         with replacing(folder / file) as partial:
             partial.write_text(text, encoding="ascii")
-    return Exported(label, folder, tuple(folder / file for file in texts), facts["bound"])
+    return Exported(label, folder, tuple(folder / file for file in texts), facts["bound"], facts["loop_bound"])
 
 
 def _integrator(system: OneStep) -> MidpointVI:
@@ -154,6 +163,10 @@ def _integrator(system: OneStep) -> MidpointVI:
     if not isinstance(vi.dt, float):
         raise ExportError("the steps have different lengths: export a MidpointVI with one dt", culprit="dt")
     return vi
+
+
+def _advice(real: str) -> str:
+    return ": real='double' is better by nine digits" if real == "float" else ", as the library's own"
 
 
 def identifier(text: str) -> str:

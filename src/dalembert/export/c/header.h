@@ -4,6 +4,9 @@
  * All memory is in one struct of @struct_note@; nothing is allocated, nothing recurses, nothing is
  * shared: use one struct per mechanism and thread. Along the motion of the test vectors (@vectors@ steps) the state stays
  * within @bound@ of that of dalembert, relative to its largest number or to one: what the motion makes of rounding.
+//@ if control
+ * In the loop with the design the numbers stay within @loop_bound@.
+//@ end
  *
  *   @n@ m;
  *   @n@_start(&m, q, p);
