@@ -32,7 +32,10 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
     if not isinstance(own, MidpointVI) or own.model is not vi.model or own.scheme != vi.scheme:
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
     if ekf.second_order:
-        raise ExportError("filters with second_order=True are not written in C", culprit="ekf")
+        raise ExportError(
+            "filters with second_order=True are not written in C: make the filter without it, and give Q what the step bends",
+            culprit="ekf",
+        )
     sensor = ekf.measurement
     Q = np.asarray(ekf.Q)
     moving = Q.ndim == 3  # one matrix per step
@@ -93,16 +96,13 @@ def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tupl
     h = sensor.expression(x, v)
     if h is None:
         raise ExportError(
-            f"sensor {names}: only sensors of states, frames, velocities and expressions of the configuration are exported",
+            f"sensor {names}: only sensors of states, frames, velocities and expressions of the configuration are exported; "
+            "measure a gyroscope or speeds (measure_gyroscope, measure_velocity) in the place of accelerations and forces",
             culprit=names,
         )
     by = ca.jacobian(ca.vec(h), y)
     H, by_v = by[:, : vi.nx] @ _by_tangent(x, vi), by[:, vi.nx :]
     moving = [i for i in range(sensor.size) if by_v[i, :].nnz()]
-    if moving and (model.nc or not model.configuration.flat):
-        raise ExportError(
-            f"sensor {names}: velocities are measured where there are no constraints and no balls", culprit=names
-        )
     columns = [range(vi.ndx) if i in moving else H[i, :].sparsity().T.row() for i in range(sensor.size)]
     entries = [H[i, j] for i, row in enumerate(columns) for j in row]
     speeds = [by_v[i, j] for i in moving for j in range(model.nv)]

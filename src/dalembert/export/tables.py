@@ -117,7 +117,10 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
     """The tables of a model as C text, and the facts that the templates ask for."""
     for place in model.configuration.places:
         if place.v.start >= model.nd:
-            raise ExportError(f"ball '{place.name}': prescribed balls are not exported", culprit=place.name)
+            raise ExportError(
+                f"ball '{place.name}': prescribed balls are not exported; prescribe three hinges (da.spherical_euler with Kinematic names)",
+                culprit=place.name,
+            )
     model = model.without_contacts()  # only limits get here
     plain = compile_model(model)
     tree = Tree(model)
@@ -129,7 +132,8 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
             its = table.local_q[row["vars"] : row["vars"] + row["n"]]
             if row["tape"][0] >= 0 and min(its, default=0) < 0:
                 raise ExportError(
-                    f"{e.label}: elements of your own on what balls move are not exported", culprit=e.label
+                    f"{e.label}: elements of your own on what balls move are not exported; put hinges in their place (da.spherical_euler, da.free_euler)",
+                    culprit=e.label,
                 )
             if row["kind"] not in KNOWN.get(family, {}):
                 raise ExportError(f"{e.label}: {row['kind']} is not exported", culprit=e.label)

@@ -2765,60 +2765,6 @@ int @n@_linearize(@n@ *m) {
 }
 //@ end
 //@ end
-//@ if speeds
-
-/* ---- velocities, for sensors of them ------------------------------------------------------------------------------- */
-
-/* M v = p of the dynamic variables with the prescribed rates, and dv = M^-1 (dp - L_vq dq - M_k drate) */
-int @n@_velocity(@n@ *m) {
-  int i, d;
-//@ if nk
-  int k;
-//@ end
-  place_world(m, m->q);
-  place_joints(m->q, m->mid@not_only_seen@);
-  for (i = 0; i < NV; ++i) m->v[i] = 0;
-//@ if nk
-  for (i = 0; i < NK; ++i) m->v[ND + i] = m->rate[i];
-//@ end
-  gradient(m);
-  second_derivatives(m, 0, 1); /* e12 = -M */
-  for (i = 0; i < NV * NX; ++i) m->v_by[i] = 0;
-  for (i = 0; i < ND; ++i) {
-    m->dy[i] = m->lv[i] - m->p[i];
-    m->v_by[i * NX + NV + i] = R(-1.0);
-//@ if nk
-    for (k = 0; k < NK; ++k) m->v_by[i * NX + NV + ND + k] = -m->e12[i * NV + ND + k];
-//@ end
-  }
-//@ if nk
-  for (k = 0; k < NK; ++k) m->v_by[(ND + k) * NX + NV + ND + k] = R(1.0);
-//@ end
-  if (!factor(m->e12)) return @N@_SINGULAR;
-  solve(m->e12, m->dy, 1, 1);
-  for (i = 0; i < ND; ++i) {
-    m->v[i] = m->dy[i];
-    if (!(FABS(m->v[i]) <= LARGEST)) return @N@_NOT_FINITE;
-  }
-  /* L_vq [6]: S_a.G_d for a above d or a = d, F_d.B_a for the transposed pair */
-  gradient(m);
-  for (d = 0; d < NM; ++d) {
-    const int n = joint_node[d], vd = joint_v[d];
-    real f[DM], g[DM];
-    int a;
-    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
-    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
-    add_force_cross(m->twist[d], m->momentum[n], g);
-    for (a = d; a >= 0; a = joint_parent[a] - 1) {
-      const int va = joint_v[a];
-      if (va < ND) m->v_by[va * NX + vd] = motion_dot(m->twist[a], g);
-      if (a != d && vd < ND) m->v_by[vd * NX + va] = motion_dot(m->drift[a], f);
-    }
-  }
-  solve(m->e12, m->v_by, NX, NX);
-  return @N@_OK;
-}
-//@ end
 //@ if ball_control
 
 /* ---- configurations, for filter and regulator ---------------------------------------------------------------------- */
@@ -2869,6 +2815,7 @@ void @n@_recentre(@n@ *m) {
 
 /* ---- along the constraints: what a filter and a regulator need ---------------------------------------------------- */
 
+//@ if tied
 /* h, C1 = (Dh; a) at q, and the factors of C1 C1' of its first `rows`, by the first `variables` */
 static int constraint_gram(mech *m, int rows, int variables) {
   int i, c;
@@ -2882,6 +2829,7 @@ static int constraint_gram(mech *m, int rows, int variables) {
   return schur_factor(m, rows, variables);
 }
 
+//@ end
 /* M v + C' nu = p with C v + C_k v_k + b = 0: nu into m->gauge, p - C' nu into m->own */
 int @n@_own_momentum(@n@ *m) {
   int i, c;
@@ -2892,7 +2840,7 @@ int @n@_own_momentum(@n@ *m) {
   for (i = 0; i < NK; ++i) m->v[ND + i] = m->rate[i];
 //@ end
   gradient(m);
-  second_derivatives(m, 0@all_zero@); /* e12 = -M */
+  second_derivatives(m, 0@all_masses@); /* e12 = -M */
   (void)constraint_rows(m, m->q, m->c1);
 //@ if nvc
   velocity_directions(m, m->q, m->c1);
@@ -2925,6 +2873,150 @@ int @n@_own_momentum(@n@ *m) {
   return @N@_OK;
 }
 
+//@ end
+//@ if speeds
+
+/* ---- velocities, for sensors of them ------------------------------------------------------------------------------- */
+
+//@ if nc
+/* matrix = dC_c/dq, row c of C by tangent components of q (rows: its entries); after own_momentum, which leaves the poses and C1 */
+static void constraint_turn(mech *m, int c, real *matrix) {
+  const element *e = &constraints[c];
+  const real *slope = constraint_slope(m, c, m->q);
+  int i, k;
+  for (i = 0; i < NV * NV; ++i) matrix[i] = 0;
+  for (i = 0; i < e->n; ++i)
+    for (k = 0; k < e->n; ++k) matrix[local_v[e->local + i] * NV + local_v[e->local + k]] += slope[i * e->n + k];
+//@ if balls
+  add_bend(m->c1 + c * NV, R(1.0), matrix);
+  for (k = 0; k < NB; ++k) { /* components along body axes turn with them: [C]x/2 */
+    real turned[9] = {0};
+    add_skew(m->c1 + c * NV + ball_v[k], R(0.5), turned);
+    for (i = 0; i < 9; ++i) matrix[(ball_v[k] + i / 3) * NV + ball_v[k] + i % 3] += turned[i];
+  }
+//@ end
+}
+
+//@ end
+/* M v@plus_gauge@ = p of the dynamic variables with the prescribed rates@along_constraints@, and
+ * M dv@plus_gauge_slope@ = dp - L_vq dq@minus_gauge_turn@ - M_k drate */
+int @n@_velocity(@n@ *m) {
+  int i, d;
+//@ if nk
+  int k;
+//@ end
+//@ if nc
+  int c;
+  i = @n@_own_momentum(m); /* dy, x: with the factors of -M; the gauge nu */
+  if (i != @N@_OK) return i;
+  for (i = 0; i < ND; ++i) {
+    m->v[i] = -m->dy[i];
+    for (c = 0; c < NC; ++c) m->v[i] += m->x[i * NC + c] * m->gauge[c];
+  }
+//@ else
+  place_world(m, m->q);
+  place_joints(m->q, m->mid@not_only_seen@);
+  for (i = 0; i < NV; ++i) m->v[i] = 0;
+//@ if nk
+  for (i = 0; i < NK; ++i) m->v[ND + i] = m->rate[i];
+//@ end
+  gradient(m);
+  second_derivatives(m, 0, 1); /* e12 = -M, e22 = M */
+  for (i = 0; i < ND; ++i) m->dy[i] = m->lv[i] - m->p[i];
+  if (!factor(m->e12)) return @N@_SINGULAR;
+  solve(m->e12, m->dy, 1, 1);
+  for (i = 0; i < ND; ++i) m->v[i] = m->dy[i];
+//@ end
+  for (i = 0; i < NV * NX; ++i) m->v_by[i] = 0; /* minus what stands to the right of M dv */
+  for (i = 0; i < ND; ++i) {
+    if (!(FABS(m->v[i]) <= LARGEST)) return @N@_NOT_FINITE;
+    m->v_by[i * NX + NV + i] = R(-1.0);
+//@ if nk
+    for (k = 0; k < NK; ++k) m->v_by[i * NX + NV + ND + k] = m->e22[i * NV + ND + k];
+//@ end
+  }
+  /* L_vq [6]: S_a.G_d for a above d or a = d, F_d.B_a for the transposed pair */
+  gradient(m);
+  for (d = 0; d < NM; ++d) {
+    const int n = joint_node[d], vd = joint_v[d];
+    real f[DM], g[DM];
+    int a;
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
+    add_force_cross(m->twist[d], m->momentum[n], g);
+    for (a = d; a >= 0; a = joint_parent[a] - 1) {
+      const int va = joint_v[a];
+      if (va < ND) m->v_by[va * NX + vd] = motion_dot(m->twist[a], g);
+      if (a != d && vd < ND) m->v_by[vd * NX + va] = motion_dot(m->drift[a], f);
+    }
+  }
+//@ if balls
+  for (d = 0; d < NB; ++d) { /* w = E(f) f' of the three hinges behind a ball: L_f' = E'p, E = 1 + (0, f3, 0; -f3, 0, 0; f2, 0, 0) */
+    const int v = ball_v[d];
+    const real *p = m->@ball_momentum@ + v;
+    m->v_by[v * NX + v + 1] -= p[2];
+    m->v_by[v * NX + v + 2] += p[1];
+    m->v_by[(v + 1) * NX + v + 2] -= p[0];
+  }
+//@ end
+//@ if nc
+  /* nu.dC/dq beside L_vq, and C df' = -(v.dC + db) dq - C_k drate, in the place of l */
+  for (c = 0; c < NC; ++c) {
+    real *row = m->l + c * NX;
+    int r;
+    for (i = 0; i < NX; ++i) row[i] = 0;
+    constraint_turn(m, c, m->e11);
+//@ if nvc
+    if (c >= NH) {
+      const element *e = &constraints[c];
+      for (i = 0; i < e->n; ++i) row[local_v[e->local + i]] -= m->out[1 + e->n + i];
+    }
+//@ end
+    for (r = 0; r < NV; ++r)
+      for (i = 0; i < NV; ++i) {
+        if (r < ND) m->v_by[r * NX + i] += m->gauge[c] * m->e11[r * NV + i];
+        row[i] -= m->v[r] * m->e11[r * NV + i];
+      }
+//@ if nk
+    for (k = 0; k < NK; ++k) row[NV + ND + k] = -m->c1[c * NV + ND + k];
+//@ end
+//@ if balls
+    for (d = 0; d < NB; ++d) { /* C dw = C (df' + dE w) */
+      const int v = ball_v[d];
+      const real *w = m->v + v, *by = m->c1 + c * NV + v;
+      row[v + 1] -= by[2] * w[0];
+      row[v + 2] -= by[0] * w[1] - by[1] * w[0];
+    }
+//@ end
+  }
+//@ end
+  solve(m->e12, m->v_by, NX, NX); /* -M^-1 of minus the right sides */
+//@ if nc
+  /* C M^-1 C' dnu = C M^-1 right - row; x = -M^-1 C' */
+  for (i = 0; i < NX; ++i) {
+    for (c = 0; c < NC; ++c) {
+      real t = m->l[c * NX + i];
+      for (d = 0; d < ND; ++d) t -= m->c1[c * NV + d] * m->v_by[d * NX + i];
+      m->dlam[c] = t;
+    }
+    schur_solve(m, m->dlam);
+    for (d = 0; d < ND; ++d)
+      for (c = 0; c < NC; ++c) m->v_by[d * NX + i] += m->x[d * NC + c] * m->dlam[c];
+  }
+//@ end
+//@ if balls
+  for (d = 0; d < NB; ++d) { /* dw = df' + dE w */
+    const int v = ball_v[d];
+    m->v_by[v * NX + v + 2] += m->v[v + 1];
+    m->v_by[(v + 1) * NX + v + 2] -= m->v[v];
+    m->v_by[(v + 2) * NX + v + 1] += m->v[v];
+  }
+//@ end
+//@ if nk
+  for (k = 0; k < NK; ++k) m->v_by[(ND + k) * NX + NV + ND + k] = R(1.0);
+//@ end
+  return @N@_OK;
+}
 //@ end
 //@ if tied
 int @n@_settle(@n@ *m) {
