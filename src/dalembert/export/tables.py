@@ -118,7 +118,7 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
     for place in model.configuration.places:
         if place.v.start >= model.nd:
             raise ExportError(
-                f"ball '{place.name}': prescribed balls are not exported; prescribe three hinges (da.spherical_euler with Kinematic names)",
+                f"ball '{place.name}': prescribed balls are not exported; prescribe three hinges (rz, ry, rx of Kinematic names)",
                 culprit=place.name,
             )
     model = model.without_contacts()  # only limits get here
@@ -132,7 +132,7 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
             its = table.local_q[row["vars"] : row["vars"] + row["n"]]
             if row["tape"][0] >= 0 and min(its, default=0) < 0:
                 raise ExportError(
-                    f"{e.label}: elements of your own on what balls move are not exported; put hinges in their place (da.spherical_euler, da.free_euler)",
+                    f"{e.label}: elements of your own on what balls move are not exported; use da.spherical_euler, da.free_euler",
                     culprit=e.label,
                 )
             if row["kind"] not in KNOWN.get(family, {}):
