@@ -19,11 +19,15 @@ def cart_pole(dt: float = 0.01):
     return vi, {"ekf": ekf, "gains": law, "limits": {"push": (-10.0, 10.0)}, "start": start}
 
 
-def closed_chain(dt: float = 0.01, *, reduced: bool | None = None, every: int = 7, steps: int = 50):
-    """(vi, options): regulator along a motion (a table), filter of two angles, both on the constraints."""
+def closed_chain(
+    dt: float = 0.01, *, reduced: bool | None = None, every: int = 7, steps: int = 50, whole: bool = False
+):
+    """(vi, options): regulator along a motion (a table), filter of two angles, both on the constraints. `whole`: the points of both loops meet in
+    all three directions, which makes six constraints for seven variables, two of them redundant."""
     model, places = da.models.load_with_configurations("closed_chain")
     motor = da.ConfigForce(model.variables[0], "torque")
-    model = da.Model(model.frames, [*model.elements, motor], name="closed_chain")
+    across = [da.PointOnPlane(a, (0.0, 1.0, 0.0), b) for a, b in (("G", "G2"), ("O", "O2"))] if whole else []
+    model = da.Model(model.frames, [*model.elements, *across, motor], name="closed_chain")
     vi = da.MidpointVI(model, dt)
     rest = vi.state(da.satisfy_constraints(model, places["q0"]))
     start = np.concatenate([rest.q, rest.p])
