@@ -71,6 +71,14 @@ class Compiled:
         f.restype = ctypes.POINTER(self.real)
         return np.array(f(self.m)[:size], dtype=self.dtype).reshape(shape)
 
+    def write(self, name: str, values: np.ndarray) -> None:
+        """Numbers into a field of the struct."""
+        f = getattr(self.lib, f"shim_{name}")
+        f.restype = ctypes.POINTER(self.real)
+        place = f(self.m)
+        for i, x in enumerate(np.ravel(values).tolist()):
+            place[i] = x
+
     def call(self, name: str, *arrays, last: tuple = ()) -> int:
         return int(getattr(self.lib, f"{self.n}_{name}")(self.m, *map(self._in, arrays), *last))
 

@@ -6,6 +6,7 @@ Every packaged model, 30 random ones, 12 with balls, 7 that roll; a sample of th
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def rounded(vi: da.MidpointVI, x: np.ndarray, rng: np.random.Generator) -> np.nd
 
 @pytest.mark.parametrize("name", cases())
 def test_double_precision(name, tmp_path):
-    """1e-12 per step (states relative to what rounding of where it starts amounts to), A and B too; the filter 1e-10."""
+    """1e-12 per step (states relative to what rounding of where it starts amounts to), A and B too, and a cycle of the filter; 30 of them 1e-10."""
     vi, x = case(name, 0.01)
     ekf = da.ExtendedKalmanFilter(vi, sensors(vi), Q=1e-6, R=1e-4)
     c = Compiled(vi, tmp_path, start=x, vectors=1, ekf=ekf)
@@ -123,6 +124,29 @@ def test_double_precision(name, tmp_path):
         close(b, B, 1e-12, rounding=np.abs(B2 - B).max(initial=0.0))
         at = new
     follow_filter(c, vi, ekf, x, rng)
+    repeat_cycles(c, vi, ekf, x, rng)
+
+
+def repeat_cycles(c: Compiled, vi: da.MidpointVI, ekf: da.ExtendedKalmanFilter, x: np.ndarray, rng) -> None:
+    """Ten cycles, each from the library's estimate, beside the library's from one that is moved by rounding."""
+    estimate, truth, nk = ekf.start(x, 1e-4), x, vi.model.nkv
+    for k in range(10):
+        w = some_inputs(vi, truth, rng)
+        truth = vi.f(truth, w)
+        z = ekf.measurement.expected(truth) + 1e-3 * rng.normal(size=ekf.measurement.size)
+        c.filter_start(estimate.mean, np.ones(vi.ndx))
+        c.write("covariance", estimate.covariance)
+        if nk:
+            c.write("rate", estimate.mean[-nk:])
+        assert c.predict(w) == 0
+        assert c.call("update", z) == 0
+        A = vi.advance(estimate.mean, w)[1]
+        reach = reached(A, estimate.mean)
+        moved = replace(estimate, mean=rounded(vi, estimate.mean, rng))
+        estimate, other = (ekf.update(ekf.predict(e, w, k), z) for e in (estimate, moved))
+        P = c.field("covariance", vi.ndx, vi.ndx)
+        close(c.x, estimate.mean, 1e-12, reach, rounding=np.abs(estimate.mean - other.mean).max())
+        close(P, estimate.covariance, 1e-12, rounding=np.abs(estimate.covariance - other.covariance).max())
 
 
 def follow_filter(c: Compiled, vi: da.MidpointVI, ekf: da.ExtendedKalmanFilter, x: np.ndarray, rng) -> None:
