@@ -136,8 +136,9 @@ def repeat_cycles(c: Compiled, vi: da.MidpointVI, ekf: da.ExtendedKalmanFilter, 
         z = ekf.measurement.expected(truth) + 1e-3 * rng.normal(size=ekf.measurement.size)
         c.filter_start(estimate.mean, np.ones(vi.ndx))
         c.write("covariance", estimate.covariance)
-        if nk:
+        if nk:  # a start is at rest, and brings p to the constraints that way
             c.write("rate", estimate.mean[-nk:])
+            c.write("p", estimate.mean[vi.model.nq : -nk])
         assert c.predict(w) == 0
         assert c.call("update", z) == 0
         A = vi.advance(estimate.mean, w)[1]

@@ -170,9 +170,14 @@ def test_designs_that_cannot_be_written(tmp_path):
     other = da.MidpointVI(da.models.cart_pole(), 0.02)
     with pytest.raises(ExportError, match="another system"):
         export_c(other, tmp_path, ekf=options["ekf"])
-    shaken = da.measure(vi, "x") + da.measure_accelerometer(vi, "bob")
-    with pytest.raises(ExportError, match="only sensors of states"):
-        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, shaken, Q=1e-5, R=1e-4))
+    chain, others = designs.closed_chain()
+    for sensor, why in (
+        (da.measure_force(chain), "only sensors of states"),
+        (da.measure_accelerometer(chain, "G"), "where there are no constraints"),
+    ):
+        felt = da.ExtendedKalmanFilter(chain, sensor, Q=1e-5, R=1e-4)
+        with pytest.raises(ExportError, match=why):
+            export_c(chain, tmp_path, ekf=felt, start=others["start"])
     with pytest.raises(ValueError, match="no input is called 'pull'"):
         export_c(vi, tmp_path, gains=options["gains"], limits={"pull": (0, 1)})
     with pytest.raises(ValueError, match="give gains="):
@@ -262,6 +267,47 @@ def test_sensors_of_velocities(name, tmp_path):
         assert c.predict(w) == 0
         assert c.call("update", z) == 0
         estimate, other = (ekf.update(ekf.predict(e, w), z) for e in (estimate, other))
+        agreement.close(c.x, estimate.mean, tolerance, rounding=np.abs(estimate.mean - other.mean).max())
+        P = c.field("covariance", vi.ndx, vi.ndx)
+        agreement.close(
+            P, estimate.covariance, tolerance, rounding=np.abs(estimate.covariance - other.covariance).max()
+        )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cart_pole",
+        "turret",
+        "satellite",
+        "random28",
+        *(pytest.param(f"balls{i}", marks=pytest.mark.slow) for i in (0, 2, 4, 6)),
+    ],
+)
+def test_accelerometers(name, tmp_path):
+    """An inertial measurement unit (accelerometer, gyroscope, magnetometer) beside an encoder, with inputs, springs, dampers and damping."""
+    vi, start = moving_cases(name)
+    m = vi.model
+    frame = "bob" if name == "cart_pole" else m.frame_names[-1]
+    sensor = da.measure_accelerometer(vi, frame) + da.measure(vi, m.variables[-1])
+    sensor += da.measure_gyroscope(vi, frame) + da.measure_magnetometer(vi, frame, (0.3, 0.1, -0.5))
+    ekf = da.ExtendedKalmanFilter(vi, sensor, Q=1e-4, R=1e-2)
+    c = Compiled(vi, tmp_path, ekf=ekf, start=start)
+    rng = np.random.default_rng(4)
+    guess = vi.retract(start, 1e-2 * rng.normal(size=vi.ndx) * (np.arange(vi.ndx) < m.nd))
+    estimate = ekf.start(guess, 1e-2)
+    other = ekf.start(agreement.rounded(vi, guess, rng), 1e-2)
+    c.filter_start(guess, np.full(vi.ndx, 1e-2))
+    truth = start
+    tolerance = 1e-11 if m.configuration.flat else 1e-8
+    for k in range(30):
+        w = agreement.some_inputs(vi, truth, rng)
+        truth = vi.f(truth, w)
+        z = sensor.expected(truth, w) + 0.1 * rng.normal(size=sensor.size)
+        z[rng.random(sensor.size) < 0.1] = np.nan
+        assert c.predict(w) == 0
+        assert c.call("update", z) == 0
+        estimate, other = (ekf.update(ekf.predict(e, w, k), z, w) for e in (estimate, other))
         agreement.close(c.x, estimate.mean, tolerance, rounding=np.abs(estimate.mean - other.mean).max())
         P = c.field("covariance", vi.ndx, vi.ndx)
         agreement.close(

@@ -114,7 +114,10 @@ def test_bodies_that_roll_or_fly_are_clean_under_both_compilers(tmp_path):
         da.Model([body], [da.Gravity(), da.Wrench("rotor", force=(0, 0, "lift"))], name="flyer"), 0.01
     )
     for name, one in (("bicycle", vi), ("flyer", flyer)):
-        ekf = da.ExtendedKalmanFilter(one, da.measure_frame(one, one.model.frame_names[-1]), Q=1e-5, R=1e-4)
+        sensor = da.measure_frame(one, one.model.frame_names[-1]) + da.measure_gyroscope(one, one.model.frame_names[-1])
+        if name == "flyer":
+            sensor += da.measure_accelerometer(one, "rotor")
+        ekf = da.ExtendedKalmanFilter(one, sensor, Q=1e-5, R=1e-4)
         export_c(one, tmp_path / name, ekf=ekf)
         assert ": ok" in build_and_run(tmp_path / name, "clang", "-O1")
         flags = ("-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")

@@ -96,18 +96,19 @@ class Measurement:
         program = self.h.program
         return np.zeros((self.size, self.h.nx)), [(0, program.code, program.constants, program.n_work, self.size)]
 
-    def expression(self, x: Any, v: Any = None) -> Any:
-        """h as a CasADi expression of the symbols x (nx,) and v (nv,), the velocities that belong to x, or None where it is not known as one."""
+    def expression(self, x: Any, v: Any = None, a: Any = None) -> Any:
+        """h as a CasADi expression of the symbols x (nx,), v (nv,), the velocities that belong to x, and a (nv,), their rates; None where it is
+        not known as one."""
         import casadi as ca
 
         if self.matrix is not None:
             return ca.DM(self.matrix) @ x
         if isinstance(self.h, _Stacked):
-            both = [sensor.expression(x, v) for sensor in (self.h.first, self.h.second)]
+            both = [sensor.expression(x, v, a) for sensor in (self.h.first, self.h.second)]
             return None if any(e is None for e in both) else ca.vertcat(*both)
         felt = getattr(self.h, "__self__", None)
-        if v is not None and isinstance(felt, Moving) and not felt.accelerated:
-            return felt.function(x[: felt.model.nq], v, ca.DM.zeros(felt.model.nv))
+        if v is not None and isinstance(felt, Moving) and (a is not None or not felt.accelerated):
+            return felt.function(x[: felt.model.nq], v, ca.DM.zeros(felt.model.nv) if a is None else a)
         return self.h.function(x[: self.h.nq]) if isinstance(self.h, _OfConfiguration) else None
 
     def __add__(self, other: Measurement) -> Measurement:

@@ -91,21 +91,27 @@ def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tupl
     import casadi as ca
 
     model, names = vi.model, ", ".join(sensor.names)
-    y = ca.SX.sym("y", vi.nx + model.nv)
-    x, v = y[: vi.nx], y[vi.nx :]
-    h = sensor.expression(x, v)
+    x, v, a = (ca.SX.sym(letter, n) for letter, n in (("x", vi.nx), ("v", model.nv), ("a", model.nv)))
+    h = sensor.expression(x, v, a)
     if h is None:
         raise ExportError(
             f"sensor {names}: only sensors of states, frames, velocities and expressions of the configuration are exported; "
             "measure a gyroscope or speeds (measure_gyroscope, measure_velocity) in the place of accelerations and forces",
             culprit=names,
         )
-    by = ca.jacobian(ca.vec(h), y)
-    H, by_v = by[:, : vi.nx] @ _by_tangent(x, vi), by[:, vi.nx :]
+    accelerated = bool(ca.jacobian(ca.vec(h), a).nnz())
+    y = ca.vertcat(x, v, a) if accelerated else ca.vertcat(x, v)
+    H, by_v = ca.jacobian(ca.vec(h), x) @ _by_tangent(x, vi), ca.jacobian(ca.vec(h), y[vi.nx :])
     moving = [i for i in range(sensor.size) if by_v[i, :].nnz()]
     columns = [range(vi.ndx) if i in moving else H[i, :].sparsity().T.row() for i in range(sensor.size)]
     entries = [H[i, j] for i, row in enumerate(columns) for j in row]
-    speeds = [by_v[i, j] for i in moving for j in range(model.nv)]
+    speeds = [by_v[i, j] for i in moving for j in range(by_v.shape[1])]
+    if accelerated and model.nc:
+        raise ExportError(
+            f"sensor {names}: accelerations are measured where there are no constraints; measure a gyroscope or speeds "
+            "(measure_gyroscope, measure_velocity)",
+            culprit=names,
+        )
     outputs = ca.vertcat(ca.densify(ca.vec(h)), *map(ca.densify, entries + speeds))
     program = program_of([y], outputs, "sensor")
     text = f"/* z = h(x): {names}; row i of its derivative has the entries sensor_first[i] to sensor_first[i + 1], by the states sensor_state */\n"
@@ -113,13 +119,16 @@ def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tupl
     text += write.integers("sensor_state", [int(j) for row in columns for j in row])
     if moving:
         text += write.integers("moving_row", moving, "rows that feel velocities")
-    text += "\n/* x = (q, p, rates), v -> h, and the entries of its derivative by x, then by v of the rows that feel it */\n"
+    text += "\n/* x = (q, p, rates), v -> h, and the entries of its derivative by x, then by v (and dv/dt) of the rows that feel it */\n"
     text += program_function("sensor_values", program, write)
     sensed = sensor.size + len(entries)
     return text, {
         "slope": "m->sensed + NZ",
         "sensing": True,
         "speeds": len(moving),
+        "accelerated": accelerated,
+        "and_accelerations": ", and by accelerations" if accelerated else "",
+        "felt": "(2 * NV)" if accelerated else "NV",
         "sensed": sensed + len(speeds),
         "sensed_by_x": sensed,
     }

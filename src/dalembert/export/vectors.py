@@ -149,7 +149,7 @@ def _loop(
             if ekf is not None and estimate is not None:
                 if not noise:
                     truth = vi.f(truth, w)
-                    Z[k] += ekf.measurement.expected(truth)
+                    Z[k] += ekf.measurement.expected(truth, w[: vi.model.nu])
                 row = (
                     min(k, len(np.asarray(ekf.Q)) - 1) if np.ndim(ekf.Q) == 3 else k
                 )  # noise per step: the last goes on
@@ -157,7 +157,7 @@ def _loop(
                 if noise:
                     by = np.eye(vi.ndx) + noise * shape * rng.normal(size=shape.shape)
                     estimate = replace(estimate, covariance=by @ estimate.covariance @ by.T)
-                estimate = ekf.update(estimate, Z[k])
+                estimate = ekf.update(estimate, Z[k], w if ekf.measurement.inputs else None)
                 x = estimate.mean
                 variances.append(np.diag(estimate.covariance))
             else:

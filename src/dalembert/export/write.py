@@ -309,7 +309,11 @@ def _control_facts(facts: Facts) -> Facts:
     what = [word for word, there in (("Kalman filter", ekf), ("regulator", gains)) if there]
     return {
         "control": bool(ekf or gains),
-        "plus_speeds": f" + {upper}_NV" if facts.get("speeds") else "",
+        "plus_speeds": f" + {2 if facts.get('accelerated') else 1} * {upper}_NV" if facts.get("speeds") else "",
+        "minus_force": " - m->force[i]" if facts["any_force"] else "",
+        "minus_damped_x": " - damping[v] * w[1]" if facts["damping"] else "",
+        "minus_damped_y": " + damping[v + 1] * w[0]" if facts["damping"] else "",
+        "minus_damped_z": "-damping[v + 2] * w[0]" if facts["damping"] else "0",
         "odd_columns": (facts["nv"] + facts["nd"]) % 4,
         "ball_control": bool((ekf or gains) and facts["balls"]),
         "small_angle": "1e-4" if facts["real"] == "double" else "1e-2",

@@ -135,12 +135,21 @@ int @n@_update(@n@ *m, const @n@_real *z) {
   if (i != @N@_OK) return i;
   for (i = 0; i < NV; ++i) m->state[NQ + ND + NK + i] = m->v[i];
 //@ end
+//@ if accelerated
+  i = @n@_acceleration(m);
+  if (i != @N@_OK) return i;
+  for (i = 0; i < NV; ++i) m->state[NQ + ND + NK + NV + i] = m->ddq[i];
+//@ end
   sensor_values(m->state, m->sensed);
 //@ if speeds
-  for (i = 0; i < @speeds@; ++i) { /* dh/dx += dh/dv dv/dx */
+  for (i = 0; i < @speeds@; ++i) { /* dh/dx += dh/dv dv/dx@and_accelerations@ */
     real *row = m->sensed + NZ + sensor_first[moving_row[i]];
     for (k = 0; k < NV; ++k)
-      for (j = 0; j < NX; ++j) row[j] += m->sensed[@sensed_by_x@ + i * NV + k] * m->v_by[k * NX + j];
+      for (j = 0; j < NX; ++j) row[j] += m->sensed[@sensed_by_x@ + i * @felt@ + k] * m->v_by[k * NX + j];
+//@ if accelerated
+    for (k = 0; k < NV; ++k)
+      for (j = 0; j < NX; ++j) row[j] += m->sensed[@sensed_by_x@ + i * @felt@ + NV + k] * m->a_by[k * NX + j];
+//@ end
   }
 //@ end
 //@ end

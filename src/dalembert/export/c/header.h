@@ -201,6 +201,10 @@ typedef struct {
 //@ if speeds
   @n@_real v_by[@N@_NV * @N@_NX];
 //@ end
+//@ if accelerated
+  @n@_real ddq[@N@_NV], a_by[@N@_NV * @N@_NX], acc[@N@_NM + 1][@dm@], swing[@N@_NM][@dm@];
+  @n@_real push[@N@_NN][@dm@], bend[@N@_NN][@dm@ * @dm@];
+//@ end
 //@ end
 //@ if ekf
   unsigned char have[@N@_NZ];
@@ -239,6 +243,11 @@ int @n@_control(@n@ *m@time_argument@, @n@_real *w);
 
 /* for @n@_control.c: the velocities m->v of the state, and their derivatives m->v_by */
 int @n@_velocity(@n@ *m);
+//@ end
+//@ if accelerated
+
+/* for @n@_control.c, after that: the accelerations m->ddq under the inputs of the last step, and their derivatives m->a_by */
+int @n@_acceleration(@n@ *m);
 //@ end
 //@ if along
 

@@ -66,7 +66,7 @@ enum {
 //@ if planar
 /* ---- vectors in the plane, motions and forces of three numbers (about its normal; in it) --------------------------- */
 
-enum { DP = 2, DA = 1, DM = 3 }; /* numbers of a point, of an axis, of a motion */
+enum { DP = 2, DA = 1, DM = 3, DI = 1 }; /* numbers of a point, of an axis, of a motion, of second moments */
 
 static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1]; }
 
@@ -139,7 +139,7 @@ static real fall_between(const real *twist, const real *f) { return twist[0] * (
 //@ else
 /* ---- vectors of three numbers, motions and forces of six --------------------------------------------------------- */
 
-enum { DP = 3, DA = 3, DM = 6 }; /* numbers of a point, of an axis, of a motion */
+enum { DP = 3, DA = 3, DM = 6, DI = 6 }; /* numbers of a point, of an axis, of a motion, of second moments */
 
 static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
@@ -649,8 +649,8 @@ static void gradient(mech *m) {
 }
 
 //@ if planar
-/* second moments of the composite bodies about the reference point */
-static void composites(mech *m) {
+/* second moments of the bodies about the reference point */
+static void own_inertias(mech *m) {
   int n;
   for (n = 0; n < NN; ++n) {
     const pose *here = &m->mid[body_pose[n]];
@@ -658,12 +658,10 @@ static void composites(mech *m) {
     rotate(here->rotation, body_moment[n], arm);
     m->inertia[n][0] = body_inertia[n][0] + body_mass[n] * dot(here->position, here->position) + R(2.0) * dot(here->position, arm);
   }
-  for (n = NN - 1; n > 0; --n)
-    if (node_parent[n] >= 0) m->inertia[node_parent[n]][0] += m->inertia[n][0];
 }
 //@ else
-/* second moments of the composite bodies about the reference point */
-static void composites(mech *m) {
+/* second moments of the bodies about the reference point */
+static void own_inertias(mech *m) {
   int n, i;
   for (n = 0; n < NN; ++n) {
     const pose *here = &m->mid[body_pose[n]];
@@ -695,11 +693,17 @@ static void composites(mech *m) {
     out[4] -= p[0] * half[2] + p[2] * half[0];
     out[5] -= p[1] * half[2] + p[2] * half[1];
   }
-  for (n = NN - 1; n > 0; --n)
-    if (node_parent[n] >= 0)
-      for (i = 0; i < 6; ++i) m->inertia[node_parent[n]][i] += m->inertia[n][i];
 }
 //@ end
+
+/* and of the composite bodies */
+static void composites(mech *m) {
+  int n, i;
+  own_inertias(m);
+  for (n = NN - 1; n > 0; --n)
+    if (node_parent[n] >= 0)
+      for (i = 0; i < DI; ++i) m->inertia[node_parent[n]][i] += m->inertia[n][i];
+}
 
 /* dt times the second derivatives of Ld, from generators [6]: for a above d (or a = d)
  *   E_ij[a,d] = (a_i B_a + b_i S_a).(a_j G_d + b_j F_d) - a_i a_j V_qq[a,d],   F = I S,  G = I B + S x* H
@@ -3014,6 +3018,202 @@ int @n@_velocity(@n@ *m) {
 //@ end
 //@ if nk
   for (k = 0; k < NK; ++k) m->v_by[(ND + k) * NX + NV + ND + k] = R(1.0);
+//@ end
+  return @N@_OK;
+}
+//@ end
+//@ if accelerated
+
+/* ---- accelerations, for sensors of them [16] ----------------------------------------------------------------------- */
+
+/* A_j and the forces f = I A + V x* I V of the bodies, summed over what a joint carries; with the accelerations m->ddq */
+static void inverse_dynamics(mech *m, int bent) {
+  int j, n, i, c;
+  for (i = 0; i < DM; ++i) m->acc[0][i] = 0;
+  /* weight: the world falls upwards */
+//@ if planar
+  m->acc[0][1] = -GRAVITY_X;
+  m->acc[0][2] = -GRAVITY_Y;
+//@ else
+  m->acc[0][5] = -GRAVITY;
+//@ end
+  for (j = 0; j < NM; ++j) {
+    const real *up = m->acc[joint_parent[j]];
+    for (i = 0; i < DM; ++i)
+      m->acc[j + 1][i] = up[i] + m->twist[j][i] * m->ddq[joint_v[j]] + m->drift[j][i] * m->v[joint_v[j]];
+  }
+  own_inertias(m);
+  for (n = 0; n < NN; ++n) {
+    const pose *here = &m->mid[body_pose[n]];
+    const real *v = m->velocity[body_pose[n]], mass = body_mass[n];
+    real first[DP], h[DM], y[DM], t[DM];
+    rotate(here->rotation, body_moment[n], first);
+    for (i = 0; i < DP; ++i) first[i] += mass * here->position[i];
+    inertia_times(mass, first, m->inertia[n], v, h);
+    inertia_times(mass, first, m->inertia[n], m->acc[body_pose[n]], m->push[n]);
+    add_force_cross(v, h, m->push[n]);
+    if (!bent) continue;
+    for (c = 0; c < DM; ++c) { /* column c of N: X -> I (X x V) + X x* I V + V x* I X */
+      real x[DM] = {0};
+      x[c] = R(1.0);
+      motion_cross(x, v, t);
+      inertia_times(mass, first, m->inertia[n], t, y);
+      add_force_cross(x, h, y);
+      inertia_times(mass, first, m->inertia[n], x, t);
+      add_force_cross(v, t, y);
+      for (i = 0; i < DM; ++i) m->bend[n][i * DM + c] = y[i];
+    }
+  }
+  for (n = NN - 1; n > 0; --n) {
+    if (node_parent[n] < 0) continue;
+    motion_add(m->push[node_parent[n]], m->push[n]);
+    if (bent)
+      for (i = 0; i < DM * DM; ++i) m->bend[node_parent[n]][i] += m->bend[n][i];
+  }
+}
+
+/* ddq of the continuous equations (prescribed variables at constant speed) at the state under the inputs of the last step,
+ * and its derivatives by the state m->a_by; after @n@_velocity */
+int @n@_acceleration(@n@ *m) {
+  int i, k, d;
+  for (i = 0; i < NV; ++i) m->ddq[i] = 0;
+  inverse_dynamics(m, 0);
+  for (i = 0; i < NV; ++i) m->lq[i] = 0;
+  for (d = 0; d < NM; ++d) m->lq[joint_v[d]] = motion_dot(m->twist[d], m->push[joint_node[d]]);
+//@ if potentials
+  for (i = 0; i < @potentials@; ++i) {
+    const element *e = &potentials[i];
+    potential(m, e, m->q, m->mid, 0);
+    for (k = 0; k < e->n; ++k) m->lq[local_v[e->local + k]] += m->out[1 + k];
+  }
+//@ end
+//@ if any_force
+  for (i = 0; i < ND; ++i) m->force[i] = @damping_force@;
+//@ end
+//@ if pushes
+  for (i = 0; i < @pushes@; ++i) m->force[push_v[i]] += push_gear[i] * m->u[push_u[i]];
+//@ end
+//@ if forces
+  for (i = 0; i < @forces@; ++i) {
+    const element *e = &forces[i];
+    force(m, e, m->q, m->mid, 0);
+    for (k = 0; k < e->rows; ++k)
+      if (local_v[e->row + k] < ND) m->force[local_v[e->row + k]] += m->out[k];
+  }
+//@ end
+  for (i = 0; i < ND; ++i) m->dy[i] = m->lq[i]@minus_force@;
+  solve(m->e12, m->dy, 1, 1); /* with the factors of -M */
+  for (i = 0; i < ND; ++i) {
+    m->ddq[i] = m->dy[i];
+    if (!(FABS(m->ddq[i]) <= LARGEST)) return @N@_NOT_FINITE;
+  }
+  /* e11, e21: M ddq + ... by q and by v. With D = A x S + V x B, for a above d or a = d, N and I of what d carries:
+   * by q_d: S_a.(S_d x* f + I D_d + N B_d),  by v_d: S_a.(2 I B_d + N S_d)
+   * of d by q_a: D_a.(I S_d) + B_a.(N'S_d),  by v_a: 2 B_a.(I S_d) + S_a.(N'S_d) */
+  inverse_dynamics(m, 1);
+  composites(m);
+  for (i = 0; i < NV * NV; ++i) m->e11[i] = m->e21[i] = 0;
+  for (d = 0; d < NM; ++d) {
+    const int n = joint_node[d], vd = joint_v[d];
+    const real *s = m->twist[d], *b = m->drift[d];
+    real swing[DM], by_q[DM], by_v[DM], is[DM], ns[DM], t[DM];
+    int a;
+    motion_cross(m->acc[d + 1], s, m->swing[d]);
+    motion_cross(m->velocity[d + 1], b, swing);
+    motion_add(m->swing[d], swing);
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->swing[d], by_q);
+    add_force_cross(s, m->push[n], by_q);
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], b, t);
+    inertia_times(node_mass[n], m->moment[n], m->inertia[n], s, is);
+    for (i = 0; i < DM; ++i) {
+      by_v[i] = R(2.0) * t[i];
+      ns[i] = 0;
+    }
+    for (i = 0; i < DM; ++i)
+      for (k = 0; k < DM; ++k) {
+        by_q[i] += m->bend[n][i * DM + k] * b[k];
+        by_v[i] += m->bend[n][i * DM + k] * s[k];
+        ns[k] += m->bend[n][i * DM + k] * s[i];
+      }
+    for (a = d; a >= 0; a = joint_parent[a] - 1) {
+      const int va = joint_v[a];
+      m->e11[va * NV + vd] = motion_dot(m->twist[a], by_q);
+      m->e21[va * NV + vd] = motion_dot(m->twist[a], by_v);
+      if (a == d) continue;
+      m->e11[vd * NV + va] = motion_dot(m->swing[a], is) + motion_dot(m->drift[a], ns);
+      m->e21[vd * NV + va] = R(2.0) * motion_dot(m->drift[a], is) + motion_dot(m->twist[a], ns);
+    }
+  }
+//@ if potentials
+  for (i = 0; i < @potentials@; ++i) {
+    const element *e = &potentials[i];
+    potential(m, e, m->q, m->mid, 1);
+    for (d = 0; d < e->n; ++d)
+      for (k = 0; k < e->n; ++k)
+        m->e11[local_v[e->local + d] * NV + local_v[e->local + k]] += m->out[1 + e->n + d * e->n + k];
+  }
+//@ end
+//@ if damping
+  for (i = 0; i < ND; ++i) m->e21[i * NV + i] += damping[i];
+//@ end
+//@ if forces
+  for (i = 0; i < @forces@; ++i) {
+    const element *e = &forces[i];
+    const real *fq = m->out + e->rows, *fv = fq + e->rows * e->n;
+    force(m, e, m->q, m->mid, 1);
+    for (d = 0; d < e->rows; ++d) {
+      const int row = local_v[e->row + d];
+      if (row >= ND) continue;
+      for (k = 0; k < e->n; ++k) {
+        m->e11[row * NV + local_v[e->local + k]] -= fq[d * e->n + k];
+        m->e21[row * NV + local_v[e->local + k]] -= fv[d * e->n + k];
+      }
+    }
+  }
+//@ end
+  for (i = 0; i < ND; ++i)
+    for (k = 0; k < NX; ++k) {
+      real t = k < NV ? m->e11[i * NV + k] : 0;
+      for (d = 0; d < NV; ++d) t += m->e21[i * NV + d] * m->v_by[d * NX + k];
+      m->a_by[i * NX + k] = t;
+    }
+//@ if balls
+  for (d = 0; d < NB; ++d) { /* of the three hinges behind a ball f' = w - dE w; torques along body axes turn with them */
+    const int v = ball_v[d];
+    const real *w = m->v + v;
+    real torque[3];
+    body_torque(m, v, R(1.0), torque);
+    for (i = 0; i < ND; ++i) {
+      m->a_by[i * NX + v + 1] -= m->e21[i * NV + v + 2] * w[0];
+      m->a_by[i * NX + v + 2] -= m->e21[i * NV + v] * w[1] - m->e21[i * NV + v + 1] * w[0];
+    }
+    m->a_by[v * NX + v + 1] -= torque[2];
+    m->a_by[v * NX + v + 2] -= -torque[1]@minus_damped_x@;
+    m->a_by[(v + 1) * NX + v + 2] -= torque[0]@minus_damped_y@;
+    m->a_by[(v + 2) * NX + v + 1] -= @minus_damped_z@;
+  }
+//@ end
+  solve(m->e12, m->a_by, NX, NX);
+//@ if balls
+  for (d = 0; d < NB; ++d) { /* w' = f'' + (w2 w3, -w1 w3, w1 w2) */
+    const int v = ball_v[d];
+    const real *w = m->v + v, *at = m->ddq + v;
+    const real by_rate[9] = {0, w[2], w[1], -w[2], 0, -w[0], w[1], w[0], 0};
+    const real turned[9] = {0, 0, w[1], 0, 0, -w[0], 0, w[0], 0};
+    real by_turn[9] = {0, -w[0] * w[1], at[1] - w[0] * w[2], 0, 0, -at[0] - w[1] * w[2], 0, at[0], 0};
+    for (i = 0; i < 9; ++i)
+      for (k = 0; k < 3; ++k) by_turn[i] -= by_rate[i / 3 * 3 + k] * turned[3 * k + i % 3];
+    for (i = 0; i < 3; ++i) {
+      for (k = 0; k < 3; ++k) m->a_by[(v + i) * NX + v + k] += by_turn[3 * i + k];
+      for (k = 0; k < NX; ++k) {
+        int c;
+        for (c = 0; c < 3; ++c) m->a_by[(v + i) * NX + k] += by_rate[3 * i + c] * m->v_by[(v + c) * NX + k];
+      }
+    }
+    m->ddq[v] += w[1] * w[2];
+    m->ddq[v + 1] -= w[0] * w[2];
+    m->ddq[v + 2] += w[0] * w[1];
+  }
 //@ end
   return @N@_OK;
 }
