@@ -1,6 +1,6 @@
 """Exported C against CasADi's generated C for the same step, its A and B, and the same filter: time, code, in one program.
 
-    python -m benchmarks.exported [--flags="-O2"] [--rounds 7]
+    python -m benchmarks.exported [--cc gcc] [--flags="-O2"] [--rounds 7]
 
 CasADi's side is what its users would write: the discrete Euler-Lagrange equations as expressions of the model's Symbolic, a `rootfinder`
 ("fast_newton", with the same guess), A and B by the implicit function theorem with a sparse QR solver, common subexpressions shared. Both are
@@ -173,7 +173,9 @@ def casadi_sources(vi: da.MidpointVI, ekf: da.ExtendedKalmanFilter, folder: Path
     files.generate(str(folder) + "/")
 
 
-def compare(vi: da.MidpointVI, start: np.ndarray, flags: list[str], rounds: int, cycles: int = 400) -> dict[str, Any]:
+def compare(
+    vi: da.MidpointVI, start: np.ndarray, flags: list[str], rounds: int, cycles: int = 400, cc: str = "cc"
+) -> dict[str, Any]:
     """{"step": (own, CasADi's) in ns, "filter": the same, "size": bytes of code, "off": how far the motions are apart, "core": see below}"""
     ekf = da.ExtendedKalmanFilter(vi, da.measure(vi, *vi.x_names[:2]), Q=1e-6, R=1e-4, reduced=False)
     with tempfile.TemporaryDirectory() as temporary:
@@ -188,9 +190,9 @@ def compare(vi: da.MidpointVI, start: np.ndarray, flags: list[str], rounds: int,
         (folder / "driver.c").write_text(text)
         ours = [f"{out.name}.c", f"{out.name}_control.c"]
         for file in (*ours, "casadi_step.c", "driver.c"):
-            subprocess.run(["cc", *flags, "-c", file, "-o", file[:-2] + ".o"], cwd=folder, check=True)
+            subprocess.run([cc, *flags, "-c", file, "-o", file[:-2] + ".o"], cwd=folder, check=True)
         objects = [file[:-2] + ".o" for file in (*ours, "casadi_step.c", "driver.c")]
-        subprocess.run(["cc", *objects, "-lm", "-o", "driver"], cwd=folder, check=True)
+        subprocess.run([cc, *objects, "-lm", "-o", "driver"], cwd=folder, check=True)
         size = [_code(folder, [f[:-2] + ".o" for f in group]) for group in (ours, ["casadi_step.c"])]
         ran = subprocess.run(["./driver"], cwd=folder, capture_output=True, text=True, check=True).stdout
         alone = beside_the_core(vi, start, folder, rounds, cycles)
@@ -241,12 +243,13 @@ def machines() -> dict[str, tuple[da.MidpointVI, np.ndarray]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flags", default="-O2", help="of the compiler, for both")
+    parser.add_argument("--cc", default="cc", help="the compiler")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
-    print(f"flags {args.flags}; microseconds per cycle\n")
+    print(f"{args.cc} {args.flags}; microseconds per cycle\n")
     print("| | exported | CasADi | ratio | code | CasADi's | ratio |\n| --- | --- | --- | --- | --- | --- | --- |")
     for name, (vi, start) in machines().items():
-        found = compare(vi, start, args.flags.split(), args.rounds)
+        found = compare(vi, start, args.flags.split(), args.rounds, cc=args.cc)
         size = "{:.1f} kB | {:.1f} kB | {:.1f}".format(
             *(x / 1000 for x in found["size"]), found["size"][1] / found["size"][0]
         )

@@ -92,3 +92,22 @@ def test_bad_numbers_give_a_status_and_leave_the_state_alone(tmp_path):
     assert c.step([0.0]) == 3
     c.start([0.0, 0.0, 0.0, 1e3])  # more than half a turn in a step
     assert c.step([0.0]) in (1, 4)
+
+
+def test_a_folder_that_exists(tmp_path):
+    """What was exported before is written over, files of others are not; a filter that is no longer asked for goes."""
+    vi = da.MidpointVI(da.models.pendulum(), 0.01)
+    ekf = da.ExtendedKalmanFilter(vi, da.measure(vi, "theta"), Q=1e-6, R=1e-4)
+    export_c(vi, tmp_path, ekf=ekf)
+    assert (tmp_path / "pendulum_control.c").exists()
+    (tmp_path / "notes.txt").write_text("mine")
+    export_c(vi, tmp_path)
+    assert not (tmp_path / "pendulum_control.c").exists()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }")
+    (tmp_path / "pendulum.c").unlink()
+    with pytest.raises(ExportError, match=r"main\.c was not written"):
+        export_c(vi, tmp_path)
+    assert not (tmp_path / "pendulum.c").exists()  # nothing is half done
+    with pytest.raises(ExportError, match="is a file"):
+        export_c(vi, tmp_path / "notes.txt")

@@ -92,13 +92,14 @@ def export_c(
     """Write the variational step of a model, its exact linearization, a Kalman filter and a regulator as C99.
 
     `system` is a `MidpointVI` (or a `System` of one): model, length of the step, alpha and forcing are its own. `to` is a folder, made if it is
-    not there. `name` begins the names of all functions (the model's by default). `real` is "double" or "float". Without `linearize` only the
-    step is written. `ekf` (of the same system; sensors of states, of frames, of expressions of the configuration) and `gains` (from `lqr`, or
-    `Feedback.at_point`) go along, the gains with `limits` {input: (least, most)}; of gains along a motion every `every`-th is kept, and
-    interpolated between. `fold`: a mechanism
-    that moves in a plane is written with vectors of the plane. `max_iterations` bounds Newton's method; a step that needs more returns a status.
-    Beside the code stand an example `main.c`, a `CMakeLists.txt` and `vectors` steps of the library from `start` (a State, or x (nx,); by
-    default the reference of the gains or the neutral configuration), which the example compares with its own.
+    not there; files that were written there before are written over, those of others are not. `name` begins the names of all functions (the
+    model's by default; `m_` comes before names that C or the files use themselves). `real` is "double" or "float". Without `linearize` only the
+    step is written. `ekf` (of the same system; sensors of states, frames, expressions of the configuration, velocities, and where there are no
+    constraints of accelerations) and `gains` (from `lqr`, or `Feedback.at_point`) go along, the gains with `limits` {input: (least, most)}; of
+    gains along a motion every `every`-th is kept, and interpolated between. `fold`: a mechanism that moves in a plane is written with vectors of
+    the plane. `max_iterations` bounds Newton's method; a step that needs more returns a status. Beside the code stand an example `main.c`, a
+    `CMakeLists.txt` and `vectors` steps of the library from `start` (a State, or x (nx,); by default the reference of the gains or the neutral
+    configuration), which the example compares with its own.
 
     The code is one or two files and a header without allocation, recursion or any library but libm. What cannot be written is an `ExportError`.
 
@@ -147,10 +148,20 @@ def export_c(
     files |= {f"{label}_vectors.h": "vectors.h", "main.c": "main.c", "CMakeLists.txt": "CMakeLists.txt"}
     texts = {file: fill(template(source), facts) for file, source in files.items()}
     folder = Path(to)
+    if folder.exists() and not folder.is_dir():
+        raise ExportError(f"{folder} is a file, not a folder", culprit=str(folder))
     folder.mkdir(parents=True, exist_ok=True)
+    for file in texts:
+        if not _is_ours(folder / file):
+            raise ExportError(
+                f"{folder / file} was not written by export_c: choose another folder, or remove it", culprit=file
+            )
     for file, text in texts.items():
         with replacing(folder / file) as partial:
             partial.write_text(text, encoding="ascii")
+    old = folder / f"{label}_control.c"
+    if old.name not in texts and old.exists() and _is_ours(old):
+        old.unlink()  # of a design that was written here before: it does not fit the new header
     return Exported(label, folder, tuple(folder / file for file in texts), facts["bound"], facts["loop_bound"])
 
 
@@ -163,6 +174,11 @@ def _integrator(system: OneStep) -> MidpointVI:
     if not isinstance(vi.dt, float):
         raise ExportError("the steps have different lengths: export a MidpointVI with one dt", culprit="dt")
     return vi
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file may be written over: it is not there, or begins as those that are written here do."""
+    return not file.exists() or "written by dalembert" in file.read_text(encoding="utf-8", errors="replace")[:200]
 
 
 def _advice(real: str) -> str:

@@ -3107,7 +3107,7 @@ int @n@_acceleration(@n@ *m) {
     m->ddq[i] = m->dy[i];
     if (!(FABS(m->ddq[i]) <= LARGEST)) return @N@_NOT_FINITE;
   }
-  /* e11, e21: M ddq + ... by q and by v. With D = A x S + V x B, for a above d or a = d, N and I of what d carries:
+  /* e11, e21: M ddq + ... by q and by v. With D = A x S + V x B, for a above d or a = d, N and I of what d carries (16.3):
    * by q_d: S_a.(S_d x* f + I D_d + N B_d),  by v_d: S_a.(2 I B_d + N S_d)
    * of d by q_a: D_a.(I S_d) + B_a.(N'S_d),  by v_a: 2 B_a.(I S_d) + S_a.(N'S_d) */
   inverse_dynamics(m, 1);
