@@ -7,9 +7,10 @@ import pytest
 
 import dalembert as da
 from dalembert.export import ExportError, export_c
+from dalembert.export.vectors import still
 from tests.export import designs
 from tests.export import test_agreement as agreement
-from tests.export.compiled import Compiled
+from tests.export.compiled import Compiled, reached
 
 pytestmark = pytest.mark.filterwarnings("ignore::dalembert.errors.AccuracyWarning")
 
@@ -313,3 +314,89 @@ def test_accelerometers(name, tmp_path):
         agreement.close(
             P, estimate.covariance, tolerance, rounding=np.abs(estimate.covariance - other.covariance).max()
         )
+
+
+def led_models() -> dict[str, da.Model]:
+    """A hand on a prescribed ball that carries a pendulum; on a prescribed floating base beside a prescribed slider, with a ball, inputs,
+    damping; with a string between what is led and what is not."""
+    rod = da.rx("swing", da.tz(-0.6, name="bob", mass=0.7, inertia=(0.02, 0.02, 0.01)))
+    hand = da.ball(da.Kinematic("hand"), da.tx(0.4, rod), name="palm", mass=0.5, inertia=(0.1, 0.12, 0.08))
+    hip = da.ball("hip", da.tz(-0.8, name="foot", mass=1.2, inertia=(0.1, 0.1, 0.05)))
+    torques = [da.ConfigForce(f"hip.w{a}", f"t{a}") for a in "xz"]
+    base = da.floating(
+        da.Kinematic("base"),
+        da.tx(0.2, hip),
+        da.ty("arm", name="slide", mass=0.4),
+        name="deck",
+        mass=1.0,
+        inertia=(1, 1, 1),
+    )
+    mass = da.tx("x", da.ty("y", da.tz("z", name="load", mass=1.0)))
+    gravity = da.Gravity((0, 0, -9.8))
+    tip = da.ball(da.Kinematic("wrist"), da.tx(0.5, name="tip"), name="arm")
+    return {
+        "hand": da.Model([hand], [gravity, da.Damping(0.1)], name="hand"),
+        "deck": da.Model(
+            [base, da.tx(da.Kinematic("rail"), da.rz("spin", da.tx(0.3, mass=0.5)))],
+            [gravity, *torques, da.Damping(0.2)],
+            name="deck",
+        ),
+        "string": da.Model([tip, mass], [gravity, da.Distance("tip", "load", 1.0)], name="string"),
+    }
+
+
+@pytest.mark.parametrize("name", list(led_models()))
+def test_prescribed_balls(name, tmp_path):
+    """Steps, A and B by angular velocities, and a filter with irregular steps and corrections of what is prescribed."""
+    model = led_models()[name]
+    vi = da.MidpointVI(model, 0.01)
+    rng = np.random.default_rng(5)
+    q = model.random(rng) if not model.nc else {"z": -1.0, "x": 0.5}
+    q = da.satisfy_constraints(model, q) if model.nc else q
+    state = vi.state(
+        q=q, v=0.3 * rng.normal(size=model.nv) * (np.arange(model.nv) < model.nd) if not model.nc else None
+    )
+    x = np.concatenate([state.q, state.p, np.zeros(model.nkv)])
+    sensor = da.measure_frame(vi, model.frame_names[-1]) + da.measure(vi, model.variables[0])
+    ekf = da.ExtendedKalmanFilter(vi, sensor, Q=1e-5, R=1e-3)
+    c = Compiled(vi, tmp_path, ekf=ekf, start=x)
+    at = x
+    for _ in range(10):
+        w = np.concatenate([0.3 * rng.normal(size=model.nu), still(vi, at)])
+        w[model.nu :] += 0.5 * rng.normal(size=model.nkv) * (still(vi, at) == 0) + 0.003 * rng.normal(size=model.nkv)
+        new, A, B = vi.advance(at, w)
+        c.start(at)
+        assert c.step(w) == 0
+        agreement.close(c.x, new, 1e-12, reached(A, at))
+        status, a, b = c.linearize()
+        assert status == 0
+        agreement.close(a, A, 1e-12)
+        agreement.close(b, B, 1e-12)
+        at = new
+    estimate = ekf.start(x, 1e-3)
+    c.filter_start(x, np.full(vi.ndx, 1e-3))
+    truth = x
+    for k in range(30):
+        w = np.concatenate([0.3 * rng.normal(size=model.nu), still(vi, truth)])
+        w[model.nu :] += 0.01 * rng.normal(size=model.nkv)
+        truth = vi.f(truth, w)
+        z = sensor.expected(truth) + 0.03 * rng.normal(size=sensor.size)
+        assert c.predict(w) == 0
+        assert c.call("update", z) == 0
+        estimate = ekf.update(ekf.predict(estimate, w, k), z)
+        agreement.close(c.x, estimate.mean, 1e-10)
+        agreement.close(c.field("covariance", vi.ndx, vi.ndx), estimate.covariance, 1e-10)
+    from tests.export.test_quality import build_and_run
+
+    (tmp_path / "shim.c").unlink()
+    for cc in ("gcc", "clang"):
+        assert ": ok" in build_and_run(tmp_path, cc, "-O1")
+
+
+def test_what_prescribed_balls_do_not_have_yet(tmp_path):
+    model = led_models()["hand"]
+    with pytest.raises(ExportError, match="order 2"):
+        export_c(da.MidpointVI(model, 0.01, order=4), tmp_path)
+    vi = da.MidpointVI(model, 0.01)
+    with pytest.raises(ExportError, match="no ball is prescribed"):
+        export_c(vi, tmp_path, ekf=da.ExtendedKalmanFilter(vi, da.measure_gyroscope(vi, "bob"), Q=1e-5, R=1e-4))

@@ -106,6 +106,11 @@ def _sensor_function(sensor: Measurement, vi: MidpointVI, write: Writer) -> tupl
     columns = [range(vi.ndx) if i in moving else H[i, :].sparsity().T.row() for i in range(sensor.size)]
     entries = [H[i, j] for i, row in enumerate(columns) for j in row]
     speeds = [by_v[i, j] for i in moving for j in range(by_v.shape[1])]
+    if moving and not model.prescribed.flat:
+        raise ExportError(
+            f"sensor {names}: velocities are measured where no ball is prescribed; prescribe three hinges (rz, ry, rx of Kinematic names)",
+            culprit=names,
+        )
     if accelerated and model.nc:
         raise ExportError(
             f"sensor {names}: accelerations are measured where there are no constraints; measure a gyroscope or speeds "

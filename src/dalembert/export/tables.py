@@ -115,12 +115,6 @@ def _table(kind: str, name: str, sizes: str, inside: list[str], note: str) -> st
 
 def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, Facts]:
     """The tables of a model as C text, and the facts that the templates ask for."""
-    for place in model.configuration.places:
-        if place.v.start >= model.nd:
-            raise ExportError(
-                f"ball '{place.name}': prescribed balls are not exported; prescribe three hinges (rz, ry, rx of Kinematic names)",
-                culprit=place.name,
-            )
     model = model.without_contacts()  # only limits get here
     plain = compile_model(model)
     tree = Tree(model)
@@ -186,13 +180,14 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
         ]
     if pitch:
         parts.append(write.reals("joint_pitch", [j["pitch"] for j in joints], "metres per radian"))
-    if plain["balls"]:
+    balls = sorted(plain["balls"], key=lambda b: b[1] >= model.nd)  # prescribed ones after the others
+    if balls:
         parts += [
             write.integers(
                 "joint_ball", [max(0, j["kind"] - 5) for j in joints], "1, 2, 3: the three joints of a ball"
             ),
-            write.integers("ball_q", [q for q, _, _ in plain["balls"]]),
-            write.integers("ball_v", [v for _, v, _ in plain["balls"]]),
+            write.integers("ball_q", [q for q, _, _ in balls]),
+            write.integers("ball_v", [v for _, v, _ in balls]),
             write.integers("number_q", [max(-1, q) for q in plain["v_q"]], "coordinate of a velocity, -1: of a ball"),
         ]
     hinges = [j["q"] for j in joints if 3 <= j["kind"] < 6 and j["v"] < model.nd]
@@ -247,7 +242,9 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
         "turned": len(turned),
         "pitch": pitch,
         "hinges": len(hinges),
-        "balls": len(plain["balls"]),
+        "balls": len(balls),
+        "dynamic_balls": sum(v < model.nd for _, v, _ in balls),
+        "led": any(v >= model.nd for _, v, _ in balls),
         "reference_slides": len(slides),
         "nj": len(joints),
         "nm": plain["nm"],

@@ -12,6 +12,7 @@ from ..control.feedback import Wrapped, subtract
 from ..errors import ConvergenceError
 from ..estimate import ExtendedKalmanFilter
 from ..integrate import MidpointVI, State
+from ..integrate.prescribed import inputs_between
 from ..integrate.reachable import along
 from ..mechanics import constraint_jacobian, mass_matrix, satisfy_constraints
 from .design import is_gauged
@@ -32,7 +33,7 @@ def start_state(vi: MidpointVI, start: object, gains: Feedback | None) -> Array:
         q = satisfy_constraints(model, model.neutral())
         found = vi.state(q, check=False)  # limits do not matter to the code
         x = np.concatenate([found.q, found.p, np.zeros(model.nkv)])
-        vi.advance(x, np.concatenate([np.zeros(model.nu), q[model.nqd :]]))
+        vi.advance(x, np.concatenate([np.zeros(model.nu), still(vi, x)]))
     except (ConvergenceError, ValueError) as error:
         raise ValueError(f"give start= (a State) from which the test vectors can run: {error}") from None
     return x
@@ -45,8 +46,14 @@ def vector_inputs(vi: MidpointVI, x0: Array, steps: int, gains: Feedback | None 
     push = 0.1 * np.sin(0.3 * k + np.arange(model.nu))
     if gains is not None:
         push = np.repeat(gains.U[:1, : model.nu], steps, 0)
-    prescribed = x0[model.nqd : model.nq]
+    prescribed = still(vi, x0)
     return np.hstack([push, prescribed + 0.002 * (1 - np.cos(0.2 * k + 0 * prescribed))])
+
+
+def still(vi: MidpointVI, x: Array) -> Array:
+    """Inputs (nkv,) with which prescribed variables stay where they are in the state x (nx,): numbers their own, balls zero."""
+    own = x[vi.model.nqd : vi.model.nq]
+    return inputs_between(vi.model.prescribed, own, own, 1.0)
 
 
 def vector_tables(

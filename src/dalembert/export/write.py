@@ -170,7 +170,7 @@ def _integrator(system: OneStep) -> MidpointVI:
     if not isinstance(vi, MidpointVI):
         raise TypeError(f"export_c needs a MidpointVI or a System of one, not {type(vi).__name__}")
     if vi.scheme.stages > 1:
-        raise ExportError("Gauss steps are not written in C: export a MidpointVI of order 2 or 4", culprit="order")
+        raise ExportError("Gauss steps are not written in C: export a MidpointVI of order 2, 4 or 6", culprit="order")
     if not isinstance(vi.dt, float):
         raise ExportError("the steps have different lengths: export a MidpointVI with one dt", culprit="dt")
     return vi
@@ -210,6 +210,10 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
     forced = facts["any_force"]
     upper = label.upper()
     parts = [] if vi.order == 2 else vi.parts.tolist()
+    if facts["led"] and parts:
+        raise ExportError(
+            "prescribed balls are exported with steps of order 2: MidpointVI(..., order=2)", culprit="order"
+        )
     if parts:
         tables += write.reals("part_length", parts, f"lengths of the midpoint steps that make one of order {vi.order}")
     by_line = "c0 * m->a[row * NX + ND + j - NU] + c1 * m->b[row * NW + j]"
@@ -238,6 +242,7 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "max_iterations": max_iterations,
         "linearize": linearize,
         "nq": model.nq,
+        "nqd": model.nqd,
         "nv": model.nv,
         "nd": model.nd,
         "nk": nk,
@@ -246,6 +251,7 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "nw": nu + nk,
         "ndx": vi.ndx,
         "floor": f"floor{f}",
+        "small_angle": "1e-4" if real == "double" else "1e-2",
         "index_enums": enums,
         "struct_note": "known size",
         "q_names": _plain(", ".join(model.variables)),
@@ -257,7 +263,7 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
         "rho_example": ", rho" if nk else "",
         "lam_example": ", m.lam" if nc else "",
         "u_doc": f" under the inputs u ({upper}_NU)" if nu else "",
-        "rho_doc": f", the prescribed variables going to rho ({upper}_NK)" if nk else "",
+        "rho_doc": _rho_doc(upper, nk, facts["led"]),
         "linearize_example": f" *   status = {label}_linearize(&m);   then m.a{', m.b' if nu + nk else ''}\n"
         if linearize
         else "",
@@ -296,6 +302,13 @@ def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: boo
     }
 
 
+def _rho_doc(upper: str, nk: int, led: bool) -> str:
+    """What the header says about the argument rho."""
+    if not nk:
+        return ""
+    return f", the prescribed variables going to rho ({upper}_NK{'; of a ball its angular velocity along body axes' if led else ''})"
+
+
 def _momentum_by_input(nu: int, nk: int, force: str) -> str:
     """How p_k+1 changes with entry j of (inputs, prescribed values) while q_k+1 stands still."""
     by_u, by_rho = f"PLUS * dt * m->{force}u[i * NU + j]", "m->e22[i * NV + ND + j - NU] * rate"
@@ -332,7 +345,6 @@ def _control_facts(facts: Facts) -> Facts:
         "minus_damped_z": "-damping[v + 2] * w[0]" if facts["damping"] else "0",
         "odd_columns": (facts["nv"] + facts["nd"]) % 4,
         "ball_control": bool((ekf or gains) and facts["balls"]),
-        "small_angle": "1e-4" if facts["real"] == "double" else "1e-2",
         "along": bool(facts.get("tied") or facts.get("gauged") or (facts.get("speeds") and facts["nc"])),
         "all_masses": ", 1" if facts.get("speeds") and facts["nk"] else facts["all_zero"],
         "ball_momentum": "own" if facts["nc"] else "p",

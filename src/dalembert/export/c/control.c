@@ -242,8 +242,11 @@ int @n@_update(@n@ *m, const @n@_real *z) {
 //@ if balls
   for (i = 0; i < NQ; ++i) m->q_before[i] = m->q[i];
   @n@_move(m->off, m->q);
+//@ if led
+//@ else
 //@ if nk
   for (i = 0; i < NK; ++i) m->q[NQ - NK + i] += m->off[ND + i];
+//@ end
 //@ end
 //@ else
   for (i = 0; i < NQ; ++i) m->q[i] += m->off[i];
@@ -331,8 +334,11 @@ int @n@_control(@n@ *m@time_argument@, @n@_real *w) {
 //@ if balls
   for (i = 0; i < NQ; ++i) m->reference[i] = @reference_entry@;
   @n@_way(m->reference, m->q, m->off);
+//@ if led
+//@ else
 //@ if nk
   for (i = 0; i < NK; ++i) m->off[ND + i] = m->q[NQ - NK + i] - m->reference[NQ - NK + i];
+//@ end
 //@ end
   for (i = NQ; i < NQ + ND + NK; ++i) m->off[i - NQ + NV] = m->state[i] - @reference_entry@;
 //@ else

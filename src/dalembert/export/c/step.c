@@ -25,9 +25,10 @@ enum {
   NV = @N@_NV, /* velocities */
   ND = @N@_ND, /* dynamic ones */
   NK = @N@_NK, /* prescribed ones */
-  NQD = NQ - NK, /* coordinates of the dynamic ones */
+  NQD = @nqd@, /* coordinates of the dynamic ones */
 //@ if balls
   NB = @N@_NB, /* balls */
+  NBD = @dynamic_balls@, /* dynamic ones: the first */
 //@ end
   NU = @N@_NU, /* inputs */
   NC = @N@_NC, /* constraints */
@@ -390,7 +391,7 @@ static void move(const real *q, const real *dv, real share, real *out) {
 //@ if balls
   for (i = 0; i < ND; ++i)
     if (number_q[i] >= 0) out[number_q[i]] = q[number_q[i]] + share * dv[i];
-  for (i = 0; i < NB; ++i) turn_by(q + ball_q[i], dv + ball_v[i], share, out + ball_q[i]);
+  for (i = 0; i < NBD; ++i) turn_by(q + ball_q[i], dv + ball_v[i], share, out + ball_q[i]);
 //@ else
   for (i = 0; i < ND; ++i) out[i] = q[i] + share * dv[i];
 //@ end
@@ -402,7 +403,7 @@ static void way(const real *q0, const real *q1, real *dv) {
 //@ if balls
   for (i = 0; i < ND; ++i)
     if (number_q[i] >= 0) dv[i] = q1[number_q[i]] - q0[number_q[i]];
-  for (i = 0; i < NB; ++i) {
+  for (i = 0; i < NBD; ++i) {
     real by[4];
     turn_between(q0 + ball_q[i], q1 + ball_q[i], by, dv + ball_v[i]);
   }
@@ -411,6 +412,16 @@ static void way(const real *q0, const real *q1, real *dv) {
 //@ end
 }
 
+//@ if led
+/* prescribed coordinates after a step: numbers as they are given, balls turned with the angular velocity that is (13.6) */
+static void lead(const real *q, const real *rho, real dt, real *out) {
+  int i;
+  for (i = 0; i < NK; ++i)
+    if (number_q[ND + i] >= 0) out[number_q[ND + i]] = rho[i];
+  for (i = NBD; i < NB; ++i) turn_by(q + ball_q[i], rho + ball_v[i] - ND, dt, out + ball_q[i]);
+}
+
+//@ end
 /* what rounding of the coordinate of component i is relative to */
 static real reach(const real *q, int i) {
 //@ if balls
@@ -1571,7 +1582,7 @@ static real residual(mech *m, real dt) {
     scale = larger(scale, FABS(m->p[i]) + FABS(m->lv[i]) + FABS(pull));
   }
 //@ if balls
-  for (i = 0; i < NB; ++i) { /* p + A dt (L_psi + F) - D L_f' (13.2) */
+  for (i = 0; i < NBD; ++i) { /* p + A dt (L_psi + F) - D L_f' (13.2) */
     const @n@_ball *b = &m->ball[i];
     const int v = ball_v[i];
     real alpha[3], push[3], change[3], momentum[3];
@@ -1863,6 +1874,9 @@ static void ball_blocks(mech *m, real dt) {
     ball_slots(b);
     columns_by_ends(b, v, NV, m->e11, m->e12);
     columns_by_ends(b, v, NV, m->e21, m->e22);
+//@ if led
+    if (i >= NBD) continue;
+//@ end
     rows_by_ends(b, v, m->e11, m->e21);
     rows_by_ends(b, v, m->e12, m->e22);
     body_torque(m, v, dt, torque);
@@ -1902,7 +1916,7 @@ static void ball_forces(mech *m, real dt) {
 //@ if nu
   for (i = 0; i < ND * NU; ++i) m->gu[i] = m->fu[i];
 //@ end
-  for (i = 0; i < NB; ++i) {
+  for (i = 0; i < NBD; ++i) {
     const @n@_ball *b = &m->ball[i];
     const int v = ball_v[i];
     real torque[3], turned[3], fx[9] = {0}, fy[9] = {0}, gx[9] = {0}, gy[9] = {0}, s[9] = {0};
@@ -2302,7 +2316,7 @@ static int midpoint_step(mech *m, real dt) {
     if (!(FABS(m->p[i]) <= LARGEST) || !(reach(m->y, i) <= LARGEST)) return @N@_NOT_FINITE;
   }
 //@ if balls
-  for (i = 0; i < NB; ++i) { /* A' dt (L_psi + F) + D' L_f' + exp(-phi) r */
+  for (i = 0; i < NBD; ++i) { /* A' dt (L_psi + F) + D' L_f' + exp(-phi) r */
     const @n@_ball *b = &m->ball[i];
     const int v = ball_v[i];
     real alpha[3], push[3], change[3], momentum[3], left[3];
@@ -2449,8 +2463,12 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
     return status;
   }
 //@ else
+//@ if led
+  lead(m->q, rho, dt, m->y);
+//@ else
 //@ if nk
   for (i = 0; i < NK; ++i) m->y[NQD + i] = rho[i];
+//@ end
 //@ end
 //@ if balls
   for (i = 0; i < ND; ++i) m->p_start[i] = m->p[i];
@@ -2464,8 +2482,15 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 //@ end
   for (i = 0; i < NQ; ++i) m->q[i] = m->y[i];
   way(m->q0, m->y, m->guess);
+//@ if led
+  for (i = 0; i < NK; ++i) {
+    const int k = number_q[ND + i];
+    m->rate[i] = k < 0 ? rho[i] : (m->y[k] - m->q0[k]) / dt;
+  }
+//@ else
 //@ if nk
   for (i = 0; i < NK; ++i) m->rate[i] = (m->y[NQD + i] - m->q0[NQD + i]) / dt;
+//@ end
 //@ end
   m->dt = dt;
   m->steps = m->steps < 2 ? m->steps + 1 : 2;
@@ -2650,7 +2675,7 @@ static int linearize_step(mech *m, real dt) {
 /* from the charts of the ends, where momenta are canonical, to momenta along body axes: p = Jr(x)' p_body [13] */
 static void to_body(mech *m) {
   int i, k, c;
-  for (i = 0; i < NB; ++i) {
+  for (i = 0; i < NBD; ++i) {
     const int v = ball_v[i];
     for (k = 0; k < NX; ++k) { /* rows of p': dp_body = dp + p' x dy/2 */
       real y[3], d[3];
@@ -2675,6 +2700,49 @@ static void to_body(mech *m) {
 }
 //@ end
 
+//@ if led
+/* from the ends of prescribed balls to their angular velocities w: y = exp(-phi) x + dt Jr(phi) dw, phi = dt w (13.6) */
+static void by_turns(mech *m, real dt) {
+  int i, r, k, c;
+  for (i = NBD; i < NB; ++i) {
+    const int v = ball_v[i], w = NU + v - ND;
+    real phi[3], s, first, second, skew[9] = {0}, square[9], turn[9], jacobian[9];
+    for (c = 0; c < 3; ++c) phi[c] = dt * m->rate[v - ND + c];
+    s = dot(phi, phi);
+    add_skew(phi, R(1.0), skew);
+    times(skew, skew, square);
+    if (s < R(@small_angle@)) {
+      first = R(0.5) - s * (R(1.0 / 24) - s / R(720.0));
+      second = R(1.0 / 6) - s * (R(1.0 / 120) - s / R(5040.0));
+    } else {
+      first = (R(1.0) - COS(SQRT(s))) / s;
+      second = (SQRT(s) - SIN(SQRT(s))) / (s * SQRT(s));
+    }
+    for (c = 0; c < 9; ++c) { /* sin|phi|/|phi| = 1 - second s */
+      const real one = c % 4 == 0 ? R(1.0) : 0;
+      jacobian[c] = dt * (one - first * skew[c] + second * square[c]);
+      turn[c] = one - (R(1.0) - second * s) * skew[c] + first * square[c];
+    }
+    for (r = 0; r < NX; ++r) {
+      real *a = m->a + r * NX + v, *b = m->b + r * NW + w, by[3];
+      for (c = 0; c < 3; ++c) by[c] = b[c];
+      for (k = 0; k < 3; ++k) {
+        b[k] = 0;
+        for (c = 0; c < 3; ++c) {
+          a[k] += by[c] * turn[3 * c + k];
+          b[k] += by[c] * jacobian[3 * c + k];
+        }
+      }
+    }
+    for (c = 0; c < 3; ++c) { /* the rates are the inputs themselves */
+      for (k = 0; k < NX; ++k) m->a[(NV + v + c) * NX + k] = 0;
+      for (k = 0; k < NW; ++k) m->b[(NV + v + c) * NW + k] = 0;
+      m->b[(NV + v + c) * NW + w + c] = R(1.0);
+    }
+  }
+}
+
+//@ end
 //@ if parts
 int @n@_linearize(@n@ *m) {
   const real dt = m->dt;
@@ -2762,6 +2830,9 @@ int @n@_linearize(@n@ *m) {
 int @n@_linearize(@n@ *m) {
   int status = @N@_BAD_STEP;
   if (m->dt > 0) status = linearize_step(m, m->dt);
+//@ if led
+  if (status == @N@_OK) by_turns(m, m->dt);
+//@ end
 //@ if balls
   if (status == @N@_OK) to_body(m);
 //@ end
@@ -2773,11 +2844,27 @@ int @n@_linearize(@n@ *m) {
 
 /* ---- configurations, for filter and regulator ---------------------------------------------------------------------- */
 
-void @n@_move(const @n@_real *dv, @n@_real *q) { move(q, dv, R(1.0), q); }
+void @n@_move(const @n@_real *dv, @n@_real *q) {
+//@ if led
+  int i;
+  for (i = ND; i < NV; ++i)
+    if (number_q[i] >= 0) q[number_q[i]] += dv[i];
+  for (i = NBD; i < NB; ++i) turn_by(q + ball_q[i], dv + ball_v[i], R(1.0), q + ball_q[i]);
+//@ end
+  move(q, dv, R(1.0), q);
+}
 
 void @n@_way(@n@_real *q0, const @n@_real *q1, @n@_real *dv) {
   int i;
   for (i = 0; i < NB; ++i) normalize(q0 + ball_q[i]);
+//@ if led
+  for (i = ND; i < NV; ++i)
+    if (number_q[i] >= 0) dv[i] = q1[number_q[i]] - q0[number_q[i]];
+  for (i = NBD; i < NB; ++i) {
+    real by[4];
+    turn_between(q0 + ball_q[i], q1 + ball_q[i], by, dv + ball_v[i]);
+  }
+//@ end
   way(q0, q1, dv);
 }
 //@ if ekf
