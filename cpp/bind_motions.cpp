@@ -1,6 +1,6 @@
 // Batches of motions and their derivatives, for Python and as handlers of XLA: converts and checks; computes nothing.
 #include <string>
-#include "motions.hpp"
+#include "environments.hpp"
 #include "xla.hpp"
 
 namespace dalembert {
@@ -85,6 +85,41 @@ nb::tuple kick(const Motions& m, int first, int count, const Array& X, const Arr
     t = m.kick(n, first, count, X.data(), U.data(), Z.data(), dX.data(), dU.data(), hX, hU, threads);
   }
   return nb::make_tuple(out, ins, trouble(t));
+}
+
+// ---- environments
+
+void make_environments(Environments* self, const Motions& m, int n, int steps, const Array& least, const Array& largest,
+                       int threads) {
+  if (n < 1) throw nb::value_error("at least one environment");
+  if (least.size()) sized(least, m.sizes().nx, "least"), sized(largest, m.sizes().nx, "largest");
+  auto numbers = [](const Array& a) { return std::vector<double>(a.data(), a.data() + a.size()); };
+  new (self) Environments(m, n, steps, numbers(least), numbers(largest), threads);
+}
+
+nb::object states(const Environments& e) {
+  double* x;
+  nb::object out = make_array({e.size(), e.sizes().nx}, &x);
+  std::copy_n(e.states(), e.size() * e.sizes().nx, x);
+  return out;
+}
+
+nb::tuple step_environments(Environments& e, const Array& u, const Array& starts, double reward) {
+  sized(u, e.size() * e.sizes().nU, "actions");
+  sized(starts, e.due() * e.sizes().nx, "starts");
+  double* rewards;
+  bool *over, *truncated, *failed;
+  nb::object all = make_array({e.size()}, &rewards), ends = make_flags(e.size(), &over),
+             cuts = make_flags(e.size(), &truncated), lost = nb::none();
+  {
+    nb::gil_scoped_release nogil;
+    e.step(u.data(), starts.data(), reward, rewards, over, truncated);
+  }
+  if (std::count(e.failed().begin(), e.failed().end(), 1)) {
+    lost = make_flags(e.size(), &failed);
+    std::copy(e.failed().begin(), e.failed().end(), failed);
+  }
+  return nb::make_tuple(states(e), all, ends, cuts, lost);
 }
 
 // ---- handlers of XLA: buffers as above with any leading axes; attributes motions (address), first, count, threads
@@ -204,6 +239,23 @@ void bind_motions(nb::module_& m) {
       .def("pull", &pull)
       .def("kick", &kick)
       .def_prop_ro("address", [](const Motions& self) { return reinterpret_cast<uintptr_t>(&self); });
+  nb::class_<Environments>(m, "Environments", "Environments of one model that step together.")
+      .def("__init__", &make_environments, nb::keep_alive<1, 2>())
+      .def("begin",
+           [](Environments& e, const Array& x) {
+    sized(x, e.size() * e.sizes().nx, "x");
+    e.begin(x.data());
+  }, "Begin all episodes in the states x (n, nx).")
+      .def("step", &step_environments, nb::arg("u"), nb::arg("starts"), nb::arg("reward"),
+           "One step of each: (states, rewards, over, truncated, failed or None); those that ended before take "
+           "`starts`.")
+      .def("end",
+           [](Environments& e, const nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>& over) {
+    if (over.size() != e.size()) throw nb::value_error("over: one for each environment");
+    e.end(over.data());
+  }, "End episodes (n).")
+      .def_prop_ro("states", &states)
+      .def_prop_ro("due", &Environments::due);
   m.def("xla_handlers", [] {
     nb::dict found;
     auto add = [&](const char* name, xla::Error* (*f)(xla::Call*)) {

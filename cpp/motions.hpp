@@ -31,58 +31,110 @@ class Motions {
 
   // ---- motions from x0 (n, nx) under U, of `count` steps from the step `first`
   Trouble roll(int n, int first, int count, const double* x0, const double* U, double* X, int threads) const {
-    const ModelData& M = core_.model();
     const bool lanes = n > 1;
     const int width = lanes ? core_.table().width : 1, groups = (n + width - 1) / width;
     Found found;
-    volatile bool stop = false;
     over(groups, threads, [&](auto turn) {
       Lease s(core_, lanes);
-      const size_t rows = count + 1;
-      std::vector<double> Q(width * rows * z.nq + 1), P(width * rows * z.nd + 1), u, rho;
-      if (z.nqk) u.resize(width * count * z.nu + 1), rho.resize(width * count * z.nqk + 1);
-      RolloutStatus status[8];
-      Rollout r[8];
+      Group group(*this, width, count);
       for (int g; (g = turn()) < groups;) {
         const int in_group = std::min(width, n - g * width);
         for (int l = 0; l < in_group; ++l) {
           const size_t c = size_t(g) * width + l;
-          const double *x = x0 + c * z.nx, *in = U + c * count * z.nU;
-          double *q = &Q[l * rows * z.nq], *p = &P[l * rows * z.nd];
-          std::copy_n(x, z.nq, q);
-          std::copy_n(x + z.nq, z.nd, p);
-          for (const Ball& b : M.balls) make_unit(q + b.q);
-          const double *own = in, *path = nullptr;
-          if (z.nqk) {  // inputs and prescribed values lie apart in the core
-            double *to = &u[l * count * z.nu], *way = &rho[l * count * z.nqk];
-            for (int k = 0; k < count; ++k) {
-              std::copy_n(in + k * z.nU, z.nu, to + k * z.nu);
-              std::copy_n(in + k * z.nU + z.nu, z.nqk, way + k * z.nqk);
-            }
-            own = to;
-            path = way;
-          }
-          r[l] = Rollout{count, dt_.data() + first, z.nu ? own : nullptr, path, q, p, nullptr, nullptr};
+          group.load(l, first, x0 + c * z.nx, U + c * count * z.nU);
         }
-        if (lanes) core_.table().rollout_lanes(s, o_, r, in_group, 0, count, status, &stop);
-        else status[0] = core_.table().rollout(s, o_, r[0], 0, count, false);
+        group.run(s, in_group);
         for (int l = 0; l < in_group; ++l) {
           const size_t c = size_t(g) * width + l;
-          if (status[l].status) found.add(int(c), status[l].steps, status[l].status, status[l].error);
-          double* out = X + c * rows * z.nx;
+          const RolloutStatus& end = group.status[l];
+          if (end.status) found.add(int(c), end.steps, end.status, end.error);
+          double* out = X + c * size_t(count + 1) * z.nx;
           std::copy_n(x0 + c * z.nx, z.nx, out);
-          for (int k = 1; k <= count; ++k) {
-            double* x = out + k * z.nx;
-            std::copy_n(r[l].Q + k * z.nq, z.nq, x);
-            std::copy_n(r[l].P + k * z.nd, z.nd, x + z.nq);
-            for (size_t i = 0; i < z.nqk; ++i)
-              x[z.nq + z.nd + i] = (x[z.nq - z.nqk + i] - x[z.nq - z.nqk + i - z.nx]) / dt_[first + k - 1];
-          }
+          for (int k = 1; k <= count; ++k) group.store(l, first, k, out + (k - 1) * z.nx, out + k * z.nx);
         }
       }
     });
     return found.first;
   }
+
+  // ---- one step of those of the states x (nx) whose numbers are in `which`, in place, under the inputs u (nU) that go
+  // with them. A state whose step has no solution stays, and failed[its number] is set.
+  void advance(const std::vector<size_t>& which, double* x, const double* u, char* failed, int threads) const {
+    const size_t n = which.size(), width = n > 1 ? core_.table().width : 1;
+    const int groups = int((n + width - 1) / width);
+    over(groups, threads, [&](auto turn) {
+      Lease s(core_, width > 1);
+      Group group(*this, int(width), 1);
+      for (int g; (g = turn()) < groups;) {
+        const size_t* of = &which[g * width];
+        const int in_group = int(std::min(width, n - g * width));
+        for (int l = 0; l < in_group; ++l) group.load(l, 0, x + of[l] * z.nx, u + of[l] * z.nU);
+        group.run(s, in_group);
+        for (int l = 0; l < in_group; ++l) {
+          if (group.status[l].status) failed[of[l]] = 1;
+          else group.store(l, 0, 1, x + of[l] * z.nx, x + of[l] * z.nx);
+        }
+      }
+    });
+  }
+
+  // Motions side by side as the kernels take them, at most `width`, of `count` steps.
+  class Group {
+   public:
+    Group(const Motions& m, int width, int count)
+        : width(width),
+          m_(m),
+          z(m.z),
+          count_(count),
+          Q_(width * (count + 1) * z.nq + 1),
+          P_(width * (count + 1) * z.nd + 1),
+          u_(z.nqk ? width * count * z.nu + 1 : 0),
+          rho_(width * count * z.nqk) {}
+
+    // the motion of lane l: from x under the inputs in (count, nU)
+    void load(int l, int first, const double* x, const double* in) {
+      double *q = &Q_[l * (count_ + 1) * z.nq], *p = &P_[l * (count_ + 1) * z.nd];
+      std::copy_n(x, z.nq, q);
+      std::copy_n(x + z.nq, z.nd, p);
+      for (const Ball& b : m_.core_.model().balls) make_unit(q + b.q);
+      const double *own = in, *path = nullptr;
+      if (z.nqk) {  // inputs and prescribed values lie apart in the core
+        double *to = &u_[l * count_ * z.nu], *way = &rho_[l * count_ * z.nqk];
+        for (size_t k = 0; k < count_; ++k) {
+          std::copy_n(in + k * z.nU, z.nu, to + k * z.nu);
+          std::copy_n(in + k * z.nU + z.nu, z.nqk, way + k * z.nqk);
+        }
+        own = to;
+        path = way;
+      }
+      r_[l] = Rollout{int(count_), m_.dt_.data() + first, z.nu ? own : nullptr, path, q, p, nullptr, nullptr};
+    }
+    // the first `lanes` of them
+    void run(Scratch* s, int lanes) {
+      const KernelTable& k = m_.core_.table();
+      const volatile bool stop = false;
+      if (width > 1) k.rollout_lanes(s, m_.o_, r_, lanes, 0, int(count_), status, &stop);
+      else status[0] = k.rollout(s, m_.o_, r_[0], 0, int(count_), false);
+    }
+    // state k of lane l, where `before` is the one before it; they may be one
+    void store(int l, int first, int k, const double* before, double* x) const {
+      const double* q = r_[l].Q + k * z.nq;
+      for (size_t i = 0; i < z.nqk; ++i)
+        x[z.nq + z.nd + i] = (q[z.nq - z.nqk + i] - before[z.nq - z.nqk + i]) / m_.dt_[first + k - 1];
+      std::copy_n(q, z.nq, x);
+      std::copy_n(r_[l].P + k * z.nd, z.nd, x + z.nq);
+    }
+
+    const int width;
+    RolloutStatus status[8];
+
+   private:
+    const Motions& m_;
+    const Sizes& z;
+    const size_t count_;
+    std::vector<double> Q_, P_, u_, rho_;
+    Rollout r_[8];
+  };
 
   // ---- tangents dX of motions: dX_0 = S_0, dX_{k+1} = F_x dX_k + F_u dU_k + S_{k+1}
   Trouble push(int n, int first, int count, const double* X, const double* U, const double* S, const double* dU,

@@ -31,7 +31,7 @@ constexpr int kNumpyWriteable = 0x0400;
 struct NumpyInterface {
   bool known = false;
   PyTypeObject* array = nullptr;
-  PyObject* float64 = nullptr;
+  PyObject *float64 = nullptr, *boolean = nullptr;
   // of numbers: (dimensions, shape, type (stolen), in Fortran's order)
   PyObject* (*zeros)(int, const Py_ssize_t*, PyObject*, int) = nullptr;
   // around memory: (class, type (stolen), dimensions, shape, strides, data, flags, None)
@@ -135,6 +135,22 @@ inline nb::object make_array(std::initializer_list<size_t> shape, double** data)
   return out;
 }
 
+// (n) truth values, all false
+inline nb::object make_flags(size_t n, bool** data) {
+  if (!numpy_.known) {
+    bool* p = new bool[n]();
+    nb::capsule owner(p, [](void* x) noexcept { delete[] static_cast<bool*>(x); });
+    *data = p;
+    return nb::cast(nb::ndarray<nb::numpy, bool>(p, {n}, owner));
+  }
+  const Py_ssize_t size = Py_ssize_t(n);
+  Py_INCREF(numpy_.boolean);
+  nb::object out = nb::steal(numpy_.zeros(1, &size, numpy_.boolean, 0));
+  if (!out.is_valid()) throw nb::python_error();
+  *data = reinterpret_cast<bool*>(head_of(out.ptr()).data);
+  return out;
+}
+
 // Called once, when the module is imported.
 inline void numpy_interface() {
   NumpyInterface found;
@@ -158,6 +174,7 @@ inline void numpy_interface() {
   }
   found.array = reinterpret_cast<PyTypeObject*>(nb::object(numpy.attr("ndarray")).release().ptr());  // for ever
   found.float64 = nb::object(numpy.attr("dtype")("float64")).release().ptr();
+  found.boolean = nb::object(numpy.attr("dtype")("bool")).release().ptr();
   found.zeros = reinterpret_cast<decltype(found.zeros)>(api[183]);
   found.around = reinterpret_cast<decltype(found.around)>(api[94]);
   found.set_base = reinterpret_cast<decltype(found.set_base)>(api[282]);

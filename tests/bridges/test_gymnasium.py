@@ -1,5 +1,6 @@
 """gymnasium: its own checker, one environment and many, ends of episodes."""
 
+import os
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import dalembert as da
 from dalembert import models
+from dalembert.integrate.motions import PlainMotions
 
 gym = pytest.importorskip("gymnasium", reason="the extra [gymnasium] is not installed")
 
@@ -79,18 +81,92 @@ def test_episodes_end_and_begin_anew():
     assert seen > 64 * 3
 
 
-def test_a_step_without_solution_ends_the_episode():
+UP = np.array([0, np.pi, 0, 0])
+BOXES = {"start": (UP - 0.05, UP + 0.05), "cost": -1.0, "over": {"x": (-2.4, 2.4), "theta": (np.pi - 0.2, np.pi + 0.2)}}
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_boxes_are_as_functions(n):
+    """Starts, costs and ends without functions, the same with them, and the same of a map that is not of the core."""
+    functions = {
+        "start": lambda rng, n: rng.uniform(*BOXES["start"], (n, 4)),
+        "cost": lambda x, u: -np.ones(len(x)),
+        "over": lambda x: (abs(x[:, 0]) > 2.4) | (abs(x[:, 1] - np.pi) > 0.2),
+    }
+    plain = system(30)
+    plain.__dict__["motions"] = PlainMotions(plain._steps)
+    kinds = [(system(30), BOXES), (system(30), functions), (plain, BOXES), (plain, functions)]
+    kinds += [(system(30), BOXES | {key: functions[key]}) for key in functions]
+    all_envs = [VectorEnvironment(s, n, **task(actions=[[-10.0], [10.0]], **kind)) for s, kind in kinds]
+    firsts = [envs.reset(seed=3)[0] for envs in all_envs]
+    assert all((x == firsts[0]).all() for x in firsts)
+    rng, ends = np.random.default_rng(0), np.zeros(2)
+    for k in range(70):
+        actions = rng.integers(0, 2, n)
+        (x, reward, over, truncated, info), *others = (envs.step(actions) for envs in all_envs)
+        assert info == {}
+        assert (all_envs[0].state == x).all()
+        ends += over.sum(), truncated.sum()
+        for i, other in enumerate(others, 1):
+            # boxes draw ahead: after the first ends other episodes begin elsewhere
+            if k < 5 or (i == 2 and ends.any()):
+                assert np.abs(other[0] - x).max() < 1e-12
+                for mine, its in zip((reward, over, truncated), other[1:4], strict=True):
+                    assert (mine == its).all()
+    assert ends[0] > 0
+    if n > 1:
+        return
+    for _ in range(2):  # from the top, pushed to and fro, an episode lasts to its end
+        all_envs[0]._many.begin(UP[None])
+        flags = [all_envs[0].step([k % 2])[2:4] for k in range(30)]
+        assert not any(over for over, _ in flags)
+        assert [bool(cut) for _, cut in flags] == 29 * [False] + [True]
+
+
+def test_seeds_repeat():
+    envs = VectorEnvironment(system(), 20, **task(actions=[[-10.0], [10.0]], **BOXES))
+    actions = np.random.default_rng(1).integers(0, 2, (60, 20))
+    runs = []
+    for seed in (5, 5, 6):
+        envs.reset(seed=seed)
+        runs.append(np.array([envs.step(a)[0] for a in actions]))
+    assert (runs[0] == runs[1]).all()
+    assert (runs[0] != runs[2]).any()
+
+
+def test_threads_are_as_one():
+    """A chain of 8 links, large enough for threads."""
+    chain = da.System(da.MidpointVI(models.n_link(8), 0.01), steps=20)
+    options = {"start": (-1.0, 1.0), "cost": 0.0, "actions": [np.zeros(chain.nu)]}
+    assert chain.motions.threads(200, 1) > 1 or os.cpu_count() == 1
+    envs = VectorEnvironment(chain, 200, **options)
+    x, _ = envs.reset(seed=0)
+    new = envs.step(np.zeros(200, dtype=int))[0]
+    for i in range(0, 200, 7):
+        assert np.abs(new[i] - chain.f(x[i], np.zeros(chain.nu))).max() < 1e-12
+
+
+@pytest.mark.parametrize("core", [True, False])
+def test_a_step_without_solution_ends_the_episode(core):
     never = task(over=None, cost=lambda x, u: 0.0, actions=[[0.0], [1e300]])
     env = Environment(system(), **never)
     env.reset(seed=0)
     *_, truncated, info = env.step(1)
     assert truncated
     assert info == {"failed": True}
-    envs = VectorEnvironment(system(), 3, **never)
-    envs.reset(seed=0)
+    sys = system()
+    if not core:
+        sys.__dict__["motions"] = PlainMotions(sys._steps)
+    envs = VectorEnvironment(sys, 3, **never)
+    before, _ = envs.reset(seed=0)
     x, _, _, truncated, info = envs.step(np.array([0, 1, 0]))
     assert np.isfinite(x).all()
+    assert (x[1] == before[1]).all()
     assert truncated.tolist() == info["failed"].tolist() == [False, True, False]
+    x, _, over, truncated, info = envs.step(np.array([0, 1, 0]))  # begins anew, whatever is asked of it
+    assert info == {}
+    assert not (over | truncated).any()
+    assert (abs(x[1] - UP) <= 0.05).all()
 
 
 def test_what_is_wrong_is_said():
@@ -99,3 +175,42 @@ def test_what_is_wrong_is_said():
     env = Environment(system(), **task(start=lambda rng, n: np.zeros((n, 3))))
     with pytest.raises(ValueError, match=r"start\(rng, n\)"):
         env.reset()
+    for error, match, changes in (
+        (TypeError, "pair", {"start": 3.0}),
+        (ValueError, "bounds of start", {"start": (np.zeros(3), np.ones(4))}),
+        (ValueError, "bounds of start", {"start": (np.nan, 1.0)}),
+        (ValueError, "above", {"start": (1.0, -1.0)}),
+        (ValueError, "cost", {"cost": np.nan}),
+        (ValueError, "cost", {"cost": [1.0, 2.0]}),
+        (ValueError, "cost", {"cost": "much"}),
+        (TypeError, "over", {"over": 0.2}),
+        (ValueError, "did you mean 'theta'", {"over": {"thet": (0.0, 1.0)}}),
+        (ValueError, "low, high", {"over": {"theta": (1.0, 0.0)}}),
+        (ValueError, "low, high", {"over": {"theta": 1.0}}),
+        (ValueError, "low, high", {"over": {"theta": (np.nan, 1.0)}}),
+    ):
+        with pytest.raises(error, match=match):
+            VectorEnvironment(system(), 2, **task(**changes))
+
+
+@pytest.mark.parametrize("core", [True, False])
+def test_wrong_actions_are_refused_and_change_nothing(core):
+    sys = system()
+    if not core:
+        sys.__dict__["motions"] = PlainMotions(sys._steps)
+    envs = VectorEnvironment(sys, 3, **task(actions=[[-10.0], [10.0]], **BOXES))
+    with pytest.raises(gym.error.ResetNeeded):
+        envs.step(np.zeros(3, dtype=int))
+    x, _ = envs.reset(seed=0)
+    for bad in ([0, 2, 0], [0, 1], np.zeros((3, 2), dtype=int), [0.5, 0.0, 1.0], "ab", None):
+        with pytest.raises((IndexError, ValueError)):
+            envs.step(bad)
+    assert (envs.state == x).all()
+    assert envs.step([0, 1, 0])[0].shape == (3, 4)
+    assert envs.step(np.array([0, 1, 0], dtype=np.int8))[0].shape == (3, 4)
+    with pytest.raises(ValueError, match="at least one environment"):
+        VectorEnvironment(sys, 0, **task())
+    free = VectorEnvironment(sys, 3, **task())
+    free.reset(seed=0)
+    with pytest.raises(ValueError, match="actions"):
+        free.step(np.zeros((2, 1)))

@@ -43,6 +43,7 @@ def study(
     reduced: bool | None = None,
     steps: int = 100,
     spread: float = 0.05,
+    seed: int = 7,
     **options: bool,
 ) -> dict[str, float]:
     """Filters of noisy motions: mean NEES along the constraints, share of runs above 2 n, largest |h|, mean error of q."""
@@ -57,7 +58,7 @@ def study(
     assert free is not None
     n, found = free.basis.shape[2], []
     for run in range(runs):
-        rng = np.random.default_rng([7, run])
+        rng = np.random.default_rng([seed, run])
         X = [start]
         for k in range(steps):
             x = system.f(X[-1], U[k], k)

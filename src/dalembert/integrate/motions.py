@@ -17,9 +17,11 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from ..arrays import Array, floats
+from ..errors import ConvergenceError
 
 if TYPE_CHECKING:
     from .midpoint_steps import MidpointSteps
@@ -45,6 +47,9 @@ class Motions(Protocol):
 
     def kick(self, X: Array, U: Array, Z: Array, dX: Array, dU: Array, first: int = 0) -> tuple[Array, Array]:
         """Second derivatives of Z_{k+1} . F times (dX_k, dU_k): by x (n, m+1, nx), the last row zero, and by u (n, m, nu)."""
+
+    def environments(self, n: int, bounds: tuple[Array, Array] | None) -> _core.Environments | PlainEnvironments:
+        """n of them that step together, episodes of at most as many steps as there are; a state outside of `bounds` (nx) ends its own."""
 
 
 class CoreMotions:
@@ -72,6 +77,11 @@ class CoreMotions:
     def threads(self, motions: int, steps: int) -> int:
         """As many as pay for this much work."""
         return 1 if motions * steps * self._work < 20_000 else CORES
+
+    def environments(self, n: int, bounds: tuple[Array, Array] | None) -> _core.Environments:
+        """See `Motions`; on threads where that pays."""
+        least, largest = bounds or (np.zeros(0), np.zeros(0))
+        return _core.Environments(self._core, n, self._steps.count, least, largest, self.threads(n, 1))
 
     def roll(self, x0: Array, U: Array, first: int = 0) -> Array:
         """The motions X from x0 under U."""
@@ -161,9 +171,63 @@ class PlainMotions:
             hU[i, k] = dX[i, k] @ xu + uu @ dU[i, k]
         return hX, hU
 
+    def environments(self, n: int, bounds: tuple[Array, Array] | None) -> PlainEnvironments:
+        """See `Motions`."""
+        return PlainEnvironments(self._steps, n, bounds)
+
     def _down(self, x: Array, dx: Array) -> Array:
         E = self._map.retract_jacobian(x)
         return dx if E is None else np.linalg.pinv(E) @ dx
+
+
+class PlainEnvironments:
+    """What `_core.Environments` are, of any one-step."""
+
+    def __init__(self, steps: Steps, n: int, bounds: tuple[Array, Array] | None) -> None:
+        if n < 1:
+            raise ValueError("at least one environment")
+        self._steps, self._n, self._nu = steps, n, steps.one_step.nu
+        none = np.full(steps.one_step.nx, np.inf)
+        self._least, self._largest = bounds or (-none, none)
+        self._x, self._count = np.zeros((n, steps.one_step.nx)), np.zeros(n, dtype=int)
+        self._ended = np.zeros(n, dtype=bool)
+
+    @property
+    def states(self) -> Array:
+        """A copy (n, nx)."""
+        return self._x.copy()
+
+    @property
+    def due(self) -> int:
+        """How many begin anew with the next step."""
+        return int(self._ended.sum())
+
+    def begin(self, x: Array) -> None:
+        """Begin all episodes in the states x (n, nx)."""
+        self._x[:], self._count[:], self._ended[:] = x, 0, False
+
+    def end(self, over: NDArray[np.bool_]) -> None:
+        """End episodes (n)."""
+        self._ended |= over
+
+    def step(
+        self, u: Array, starts: Array, reward: float
+    ) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_] | None]:
+        """One step of each: (states, rewards, over, truncated, failed or None); those that ended before take `starts`."""
+        if u.shape != (self._n, self._nu):
+            raise ValueError(f"actions: inputs of shape {u.shape}, but {(self._n, self._nu)} is needed")
+        again, failed = self._ended, np.zeros(self._n, dtype=bool)
+        for i in np.flatnonzero(~again):
+            try:
+                self._x[i] = self._steps.f(self._x[i], u[i], 0)
+            except ConvergenceError:
+                failed[i] = True
+        self._x[again] = starts.reshape(-1, self._x.shape[1])
+        self._count = np.where(again, 0, self._count + 1)
+        over = ~((self._x >= self._least) & (self._x <= self._largest)).all(axis=1) & ~again
+        truncated = (self._count >= self._steps.count) | failed
+        self._ended = over | truncated
+        return self.states, np.where(again, 0.0, reward), over, truncated, failed if failed.any() else None
 
 
 def _plain(x: Array) -> Array:
