@@ -188,6 +188,8 @@ class PlainEnvironments:
             raise ValueError("at least one environment")
         self._steps, self._n, self._nu = steps, n, steps.one_step.nu
         none = np.full(steps.one_step.nx, np.inf)
+        self._least: Array
+        self._largest: Array
         self._least, self._largest = bounds or (-none, none)
         self._x, self._count = np.zeros((n, steps.one_step.nx)), np.zeros(n, dtype=int)
         self._ended = np.zeros(n, dtype=bool)
