@@ -62,7 +62,9 @@ def gauss_newton(steps: int = 10_000, segment: int = 500, dt: float = 0.001) -> 
     state = np.zeros((1, mujoco.mj_stateSize(other, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
     mujoco.mj_getState(other, data, state[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)
     control = np.ascontiguousarray(motion.u[None, :, : other.nu])
-    ours, one = best(lambda: problem.linearize(named), lambda: rollout.rollout(other, data, state, control), repeats=4)
+    whole = _sysid(da.dumps(bare, "mjcf"), names, joints, dt, state[0], motion)
+    ours, one = best(lambda: problem.linearize(named), lambda: rollout.rollout(other, data, state, control), repeats=8)
+    again, sysid = best(lambda: problem.linearize(named), whole, repeats=2)
     theirs = one * (len(names) + 1)
     return {
         "parameters": len(names),
@@ -70,7 +72,56 @@ def gauss_newton(steps: int = 10_000, segment: int = 500, dt: float = 0.001) -> 
         "mujoco s": theirs,
         "mujoco us/step": one / steps * 1e6,
         "ratio": theirs / ours,
+        "mujoco.sysid s": sysid,
+        "ratio to mujoco.sysid": sysid / again,
     }
+
+
+def _sysid(
+    xml: str, names: tuple[str, ...], joints: list[str], dt: float, state: Any, motion: Any
+) -> Callable[[], Any]:
+    """Residuals and their Jacobian as `mujoco.sysid.optimize(optimizer="mujoco")` finds them, on one thread, of measured joints."""
+    import mujoco
+    from mujoco import minimize, sysid
+
+    spec = mujoco.MjSpec.from_string(xml)
+    spec.option.timestep = dt
+    for joint in joints:
+        kind = {"type": mujoco.mjtSensor.mjSENS_JOINTPOS, "objtype": mujoco.mjtObj.mjOBJ_JOINT}
+        spec.add_sensor(name=f"{joint}.seen", objname=joint, **kind)
+    model = spec.compile()
+    places = {"c": ("ipos", ["cx", "cy", "cz"]), "I": ("fullinertia", ["Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz"])}
+    numbers = sysid.ParameterDict()
+    for name in names:
+        body, _, part = name.rpartition(".")
+        if part == "mass":
+            value = spec.body(body).mass
+
+            def change(s: Any, p: Any, body: str = body) -> None:
+                s.body(body).mass = p.value[0]
+        else:
+            field, parts = places[part[0]]
+            value = getattr(spec.body(body), field)[parts.index(part)]
+
+            def change(s: Any, p: Any, body: str = body, field: str = field, i: int = parts.index(part)) -> None:
+                getattr(s.body(body), field)[i] = p.value[0]
+
+        numbers.add(sysid.Parameter(name, nominal=value, min_value=value - 10, max_value=value + 10, modifier=change))
+    u, t = np.ascontiguousarray(motion.u[:, : model.nu]), motion.t[:-1]
+    inputs, seen = sysid.TimeSeries(t, u), sysid.TimeSeries.from_names(t + dt, motion.q[1:], model)
+    sequences = sysid.ModelSequences("arm", spec, "motion", state, inputs, seen)
+    residuals = sysid.build_residual_fn(models_sequences=[sequences], n_threads=1)
+    x, (low, high) = numbers.as_vector().reshape(-1, 1), numbers.get_bounds()
+
+    def function(x: Any) -> Any:
+        return np.concatenate(residuals(x, numbers)[0])
+
+    def call() -> Any:
+        r = function(x[:, 0]).reshape(-1, 1)
+        bounds = [low.reshape(-1, 1), high.reshape(-1, 1)]
+        return minimize.jacobian_fd(residual=function, x=x, r=r, eps=1.5e-8, n_res=0, bounds=bounds)[0]
+
+    return call
 
 
 def adjoint(steps: int = 2000, dt: float = 0.002) -> dict[str, float]:
