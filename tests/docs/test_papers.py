@@ -22,12 +22,12 @@ FIGURES = {
 }
 NUMBERS = {  # printed numbers that must not get lost
     "Structured linearization": "0.2471 0.3627 9.7610 -10.2389 -0.0976 0.9533 -0.9333 0.00976 0.09533 0.0186 0.0818 1.01e-2 2.53e-7 "
-    "2.02e-1 5.06e-6 653 14 28.5 55.8 2.11 1.12 22.15",
-    "Trajectory optimization": "0.247136194156 0.362723883111 -0.933313228895 112 1e3 350|5 2.11",
-    "Scalable variational integrators": "5000 1.86 22.1 -107 1.74 0.19 1.85 18.47 1000",
+    "2.02e-1 5.06e-6 653 14 28.5 55.8 2.11 1.12 22.15 80 18 0.6π",
+    "Trajectory optimization": "0.247136194156 0.362723883111 -0.933313228895 112 1e3 350|5 2.11 1e-2 22.5 15 60 80 1000",
+    "Scalable variational integrators": "5000 1.86 22.1 -107 1.74 0.19 1.85 18.47 1000 45 120 15",
     "Embedded control synthesis": "0.0337 0.004 0.43 0.25 1000 1/30",
     "Discrete mechanics and optimal control for constrained systems": "2.8242e6 2.9168e6 909 477 6798 4555 0.41545 0.01187 24.502 356 "
-    "190 3641 2422",
+    "190 3641 2422 512 1.9e-3 50 35",
 }
 
 
