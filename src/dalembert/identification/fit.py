@@ -439,16 +439,17 @@ def identifiability(
     (1, ('m',))
     """
     given: list[Record]
-    vi = model if isinstance(model, MidpointVI) else None
     if isinstance(records, Trajectory):
         shown = measurement if measurement is not None else records.model.dynamic
         given = [Record.of(records, shown)]
     else:
         given = [records] if isinstance(records, Record) else list(records)
-    if vi is None:
-        if not given:
-            raise ValueError("records must be Record values, one at least")
+    if isinstance(model, MidpointVI):
+        vi = model
+    elif given:
         vi = MidpointVI(needed(model, Model), dt=float(np.diff(needed(given[0], Record).t)[0]))
+    else:
+        raise ValueError("records must be Record values, one at least")
     vi, names = _named(vi, parameters)
     seen = Seen(vi.model, measurement if measurement is not None else vi.model.dynamic)
     length = max(r.steps for r in given) if segment is None else segment

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, nearest, needed
+from ..arrays import Array, finite, nearest, needed, vector
 from ..errors import ConvergenceError, ModelError
-from ..integrate import MidpointVI, Trajectory
+from ..integrate import MidpointVI, State, Trajectory
 from ..mechanics.evaluate import core, parameter_links
 from ..model import Model
-
-if TYPE_CHECKING:
-    from ..integrate import State
 
 __all__ = [
     "Gradient",
@@ -63,13 +60,14 @@ def step_by_parameters(
     array([[-0.1]])
     """
     m = needed(vi, MidpointVI).model
-    q0, p0 = vi._checked(state)
+    q0 = m.configuration.point(needed(state, State).q, "state.q")
+    p0, t = vector(state.p, m.velocities[: m.nd], "state.p"), float(finite(state.t, "state.t", ()))
     x = np.concatenate(
         [q0, p0, np.zeros(m.nkv) if state.v_rho is None else finite(state.v_rho, "state.v_rho", (m.nkv,))]
     )
     inputs = np.concatenate([np.zeros(m.nu), state.q[m.nqd :]]) if u is None else finite(u, "u", (vi.nu,))
     names = names_of(m, parameters)
-    steps = vi.over(np.array([state.t, state.t + vi.lengths(1)[0]]))
+    steps = vi.over(np.array([t, t + vi.lengths(1)[0]]))
     q, p, lam = steps.solve(x, inputs, 0)
     after = np.concatenate([q, p, np.zeros(m.nkv)])
     S, L, bad, code = core(m).sensitivities(
