@@ -4,6 +4,7 @@
 #include "dynamics.hpp"
 #include "loops_plan.hpp"
 #include "riccati.hpp"
+#include "sensitivity.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {

@@ -24,13 +24,11 @@ struct ParameterScratch {
   }
 };
 
-// Derivatives of one solved step or part by the parameters of links, as columns or contracted; made in engine_dual.cpp.
+// Derivatives of one solved step or part by the parameters of links, contracted; made in engine_dual.cpp.
 void motion_by_parameters(Work<double>& w, ParameterScratch& s, const StepOptions& o, double dt,
                           const ParameterLinks& links, const double* mu, const double* zp, double* out);
 void end_by_parameters(Work<double>& w, ParameterScratch& s, double dt, const ParameterLinks& links, const double* nu,
                        double* out);
-void sensitivity_of_part(Work<double>& w, ParameterScratch& s, const StepOptions& o, double dt,
-                         const ParameterLinks& links, int columns, double* S, double* SL);
 
 }  // namespace DALEMBERT_ARCH
 }  // namespace dalembert
