@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("--levels", help='levels of x86-64, for example "v2;v3" (default: all)')
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument(
-        "--test", nargs="*", metavar="ARGUMENT", help="run pytest, with these arguments, against each wheel"
+        "--test", nargs=argparse.REMAINDER, help="run pytest, with all arguments that follow, against each wheel"
     )
     options = parser.parse_args()
     good = True

@@ -474,6 +474,7 @@ def test_installed_command_is_quick():
 def test_bench(capsys, tmp_path, monkeypatch):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "src/dalembert").mkdir(parents=True)
+    (tmp_path / "benchmarks/__init__.py").touch()  # else a package of that name anywhere on PYTHONPATH comes first
     (tmp_path / "benchmarks/__main__.py").write_text(
         "import sys, pathlib\nout = pathlib.Path(sys.argv[2])\nout.mkdir(parents=True)\n"
         "(out / 'results.json').write_text('{\"args\": \"' + ' '.join(sys.argv[3:]) + '\"}')\n"

@@ -99,7 +99,7 @@ print(json.dumps(out))
 
 
 def test_evaluations_and_steps_allocate_nothing(tmp_path: Path) -> None:
-    compiler = shutil.which("gcc") or shutil.which("cc")
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("needs a C compiler and glibc to count allocations")
     source, library = tmp_path / "counter.c", tmp_path / "counter.so"

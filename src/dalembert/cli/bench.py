@@ -32,7 +32,8 @@ def bench(
     if root is None:
         raise ValueError("the benchmarks are in the source tree, not in the installed package: run this in a checkout")
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "benchmarks", "--out", str(out), *context.args]
+    # -P: a folder `benchmarks` of the place where this is called is not meant
+    command = [sys.executable, "-P", "-m", "benchmarks", "--out", str(out), *context.args]
     done = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL if as_json else None, check=False
     )
