@@ -45,11 +45,15 @@ struct RiccatiSolution {
 
 namespace DALEMBERT_ARCH {
 
+constexpr int RICCATI_SMALL = 4;
+
 // Doubles needed by riccati(n, m).
 constexpr std::size_t riccati_workspace(int n, int m) {
-  const std::size_t a = n, b = m;
+  const std::size_t a = n, b = m, ld = gemm_round(n + m + 1, GEMM_WIDTH), ldp = gemm_round(n, GEMM_WIDTH);
   const std::size_t product = gemm_workspace(n > m ? n : m, n > m ? n : m, n > m ? n : m);
-  return 3 * a * a + 2 * a * b + b * b + 3 * a + 2 * b + product;
+  const std::size_t small = 3 * a * a + 2 * a * b + b * b + 3 * a + 2 * b + product;
+  const std::size_t wide = a * (ldp + 2 * ld) + (a + b) * ld + b * b + b * ld + 3 * a + 3 * b;
+  return small > wide ? small : wide;
 }
 
 // Cholesky factor of the lower triangle in place. Returns the index of the first pivot that is not safely positive
@@ -125,8 +129,8 @@ inline void sum_parts(int n, const double* a, const double* b, const double* d, 
     for (int i = 0; i < n; ++i) to[i * n + i] += d[i];
 }
 
-// The backward sweep. Returns false if some R + B'PB is not positive definite (see failed_step).
-inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, double* work) {
+// The backward sweep of small problems, whose products are plain sums.
+inline bool riccati_small(const RiccatiProblem& problem, RiccatiSolution& solution, double* work) {
   const int n = problem.states, m = problem.inputs, steps = problem.steps;
   const std::size_t nn = static_cast<std::size_t>(n) * n, nm = static_cast<std::size_t>(n) * m;
   double* P = work;    // (n, n) cost to go of the next step, full
@@ -228,6 +232,224 @@ inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, do
   }
   solution.min_pivot = least;
   return true;
+}
+
+// ---- products of the sweep: all are X'Y of row-major arrays, which need no packing
+
+// rows x 8 vectors of C (+)= or -= X'Y: X (depth, rows), Y (depth, columns)
+enum class Into { set, add, subtract };
+template <int rows, int vectors, Into into>
+inline void turned_tile(int depth, const double* x, std::ptrdiff_t ldx, const double* y, std::ptrdiff_t ldy, double* c,
+                        std::ptrdiff_t ldc) {
+  gemm_vec acc[rows][vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) acc[i][v] = gemm_vec{};
+  for (int k = 0; k < depth; ++k, x += ldx, y += ldy) {
+    gemm_vec right[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) right[v] = *reinterpret_cast<const gemm_vec*>(y + v * GEMM_WIDTH);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) acc[i][v] += x[i] * right[v];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      gemm_vec* to = reinterpret_cast<gemm_vec*>(c + i * ldc + v * GEMM_WIDTH);
+      *to = into == Into::set ? acc[i][v] : into == Into::add ? *to + acc[i][v] : *to - acc[i][v];
+    }
+}
+template <int rows, Into into>
+inline void turned_rows(int count, int vectors, int depth, const double* x, std::ptrdiff_t ldx, const double* y,
+                        std::ptrdiff_t ldy, double* c, std::ptrdiff_t ldc) {
+  if constexpr (rows > 1) {
+    if (count < rows) return turned_rows<rows - 1, into>(count, vectors, depth, x, ldx, y, ldy, c, ldc);
+  }
+  if (vectors == 2) turned_tile<rows, 2, into>(depth, x, ldx, y, ldy, c, ldc);
+  else turned_tile<rows, 1, into>(depth, x, ldx, y, ldy, c, ldc);
+}
+
+// C (m x n) = X'Y, += X'Y or -= X'Y. Columns of Y and C are padded to whole vectors; `lower`: what is above the
+// diagonal is not complete.
+template <Into into>
+inline void turned_product(int m, int n, int depth, const double* x, std::ptrdiff_t ldx, const double* y,
+                           std::ptrdiff_t ldy, double* c, std::ptrdiff_t ldc, Part part = Part::full) {
+  for (int j = 0; j < n; j += GEMM_NR) {
+    const int vectors = n - j > GEMM_WIDTH ? 2 : 1;
+    int i = part == Part::lower ? j : 0;
+    // strips of nearly the same height
+    for (int strips = (m - i + GEMM_MR - 1) / GEMM_MR; strips > 0; --strips) {
+      const int rows = (m - i + strips - 1) / strips;
+      turned_rows<GEMM_MR, into>(rows, vectors, depth, x + i, ldx, y + j, ldy, c + i * ldc + j, ldc);
+      i += rows;
+    }
+  }
+}
+
+// cholesky() by columns, which are subtracted from what is right of them: long loops without sums; room: 2 n
+inline int cholesky_wide(int n, double* a, std::ptrdiff_t lda, double* least, double* room) {
+  const double floor = 4.0 * 2.220446049250313e-16 * (n > 0 ? n : 1);
+  double* __restrict column = room, *diagonal = room + n;
+  for (int j = 0; j < n; ++j) diagonal[j] = a[j * lda + j];
+  for (int j = 0; j < n; ++j) {
+    const double pivot = a[j * lda + j];
+    const double relative = diagonal[j] > 0.0 ? pivot / diagonal[j] : (pivot == pivot ? -1.0 : pivot);
+    if (!(relative >= *least)) *least = relative;
+    if (!(relative > floor)) return j;
+    const double root = __builtin_sqrt(pivot), inverse = 1.0 / root;
+    a[j * lda + j] = root;
+    for (int i = j + 1; i < n; ++i) column[i] = a[i * lda + j] *= inverse;
+    for (int i = j + 1; i < n; ++i) {
+      double* __restrict row = a + i * lda;
+      const double f = column[i];
+      for (int k = j + 1; k <= i; ++k) row[k] -= f * column[k];
+    }
+  }
+  return -1;
+}
+
+// The backward sweep with rows padded to whole vectors: [A B]'P[A B] in two products.
+inline bool riccati_wide(const RiccatiProblem& problem, RiccatiSolution& solution, double* work) {
+  const int n = problem.states, m = problem.inputs, steps = problem.steps, both = n + m;
+  const std::size_t nn = static_cast<std::size_t>(n) * n, nm = static_cast<std::size_t>(n) * m;
+  const int ld = gemm_round(both + 1, GEMM_WIDTH), ldp = gemm_round(n, GEMM_WIDTH);
+  double* P = work;                                     // (n, ldp) cost to go of the next step, full
+  double* E = P + static_cast<std::size_t>(n) * ldp;    // (n, ld) [A B]
+  double* W = E + static_cast<std::size_t>(n) * ld;     // (n, ld) P [A B]
+  double* H = W + static_cast<std::size_t>(n) * ld;     // (n + m, ld) lower: Q + A'PA; S' + B'PA, R + B'PB
+  double* L = H + static_cast<std::size_t>(both) * ld;  // (m, m) factor of R + B'PB
+  double* Z = L + static_cast<std::size_t>(m) * m;      // (m, ld) gains
+  double* p = Z + static_cast<std::size_t>(m) * ld;
+  double* g = p + n;  // p + P c
+  double* f = g + n;
+  double* y = f + n;  // r + B'g, then L^-1 of it
+  double* room = y + m;
+  double* Y = H + static_cast<std::size_t>(n) * ld;  // (m, ld) S' + B'PA, then L^-1 [of it, y]
+
+  solution.failed_step = solution.failed_input = solution.min_pivot_step = -1;
+  solution.constant = 0.0;
+  double least = 2.0;
+  std::memset(P, 0, (L - P) * sizeof(double));  // what pads rows is multiplied too
+
+  // lower triangle of a + b + diag(d) to H at (i0, i0); b, d may be null
+  auto put = [&](int size, const double* a, const double* b, const double* d, int i0) {
+    for (int i = 0; i < size; ++i) {
+      double* __restrict to = H + (i0 + i) * ld + i0;
+      const double *s = a + i * size, *t = b ? b + i * size : nullptr;
+      if (t)
+        for (int j = 0; j <= i; ++j) to[j] = s[j] + t[j];
+      else
+        for (int j = 0; j <= i; ++j) to[j] = s[j];
+      if (d) to[i] += d[i];
+    }
+  };
+  // P from the lower triangle of H, and to the solution
+  auto keep = [&](int at) {
+    constexpr int block = 8;
+    for (int i0 = 0; i0 < n; i0 += block) {
+      const int rows = n - i0 < block ? n - i0 : block;
+      for (int i = i0; i < i0 + rows; ++i) {
+        std::memcpy(P + i * ldp, H + i * ld, (i + 1) * sizeof(double));
+        for (int j = i + 1; j < i0 + rows; ++j) P[i * ldp + j] = H[j * ld + i];
+      }
+      if (i0 + rows < n)
+        take_transposed<false>(P + i0 * ldp + i0 + rows, ldp, H + (i0 + rows) * ld + i0, ld, rows, n - i0 - rows);
+    }
+    if (solution.P)
+      for (int i = 0; i < n; ++i) std::memcpy(solution.P + at * nn + i * n, P + i * ldp, n * sizeof(double));
+    if (solution.p) std::memcpy(solution.p + static_cast<std::size_t>(at) * n, p, n * sizeof(double));
+  };
+
+  // cost to go of the last state
+  put(n, problem.Qf, problem.Qf2, problem.Qd, 0);
+  if (problem.qf) std::memcpy(p, problem.qf, n * sizeof(double));
+  else std::memset(p, 0, n * sizeof(double));
+  keep(steps);
+
+  for (int s = steps - 1; s >= 0; --s) {
+    const double* A = problem.A + s * problem.A_stride;
+    const double* B = problem.B + s * problem.B_stride;
+    double* K = solution.K + s * nm;
+    double* k = solution.k + static_cast<std::size_t>(s) * m;
+
+    if (problem.look && (n > 16 || s % 32 == 0) && problem.look(problem.looker)) return false;
+
+    // weights, and what the cost to go brings
+    for (int i = 0; i < n; ++i) {
+      std::memcpy(E + i * ld, A + i * n, n * sizeof(double));
+      std::memcpy(E + i * ld + n, B + i * m, m * sizeof(double));
+    }
+    put(n, problem.Q + s * problem.Q_stride, problem.Q2 ? problem.Q2 + s * problem.Q_stride : nullptr, problem.Qd, 0);
+    put(m, problem.R + s * problem.R_stride, problem.R2 ? problem.R2 + s * problem.R_stride : nullptr, problem.Rd, n);
+    for (int i = 0; i < m; ++i) {
+      double* row = H + (n + i) * ld + n;
+      row[i] += problem.regularization;
+      for (int j = i + 1; j < ld - n; ++j) row[j] = 0.0;  // solved along with Y
+    }
+    if (problem.S) take_transposed<false>(Y, ld, problem.S + s * problem.S_stride, m, m, n);
+    else
+      for (int i = 0; i < m; ++i) std::memset(Y + i * ld, 0, n * sizeof(double));
+    turned_product<Into::set>(n, both, n, P, ldp, E, ld, W, ld);
+    turned_product<Into::add>(both, both, n, E, ld, W, ld, H, ld, Part::lower);
+
+    // gradient of the next cost at x = u = 0: g = p + P c; y = r + B'g
+    if (problem.c) {
+      const double* c = problem.c + s * problem.c_stride;
+      gemv(n, n, 1.0, P, ldp, c, 0.0, f);
+      for (int i = 0; i < n; ++i) {
+        g[i] = p[i] + f[i];
+        solution.constant += c[i] * (p[i] + 0.5 * f[i]);
+      }
+    } else {
+      std::memcpy(g, p, n * sizeof(double));
+    }
+    if (problem.r) std::memcpy(y, problem.r + s * problem.r_stride, m * sizeof(double));
+    gemv_t(n, m, 1.0, E + n, ld, g, problem.r ? 1.0 : 0.0, y);
+
+    // factor, and stop where it is not positive definite
+    for (int i = 0; i < m; ++i) std::memcpy(L + i * m, Y + i * ld + n, (i + 1) * sizeof(double));
+    const double before = least;
+    const int bad = cholesky_wide(m, L, m, &least, room);
+    if (!(least >= before)) solution.min_pivot_step = s;
+    if (bad >= 0) {
+      solution.failed_step = s;
+      solution.failed_input = bad;
+      solution.min_pivot = least;
+      return false;
+    }
+
+    // gains: y goes along as a column of its own
+    const int columns = gemm_round(n + 1, GEMM_WIDTH);
+    for (int i = 0; i < m; ++i) Y[i * ld + n] = y[i];
+    solve_lower<false>(m, columns, L, m, Y, ld);
+    std::memcpy(Z, Y, static_cast<std::size_t>(m) * ld * sizeof(double));
+    solve_lower<true>(m, columns, L, m, Z, ld);
+    for (int i = 0; i < m; ++i) {
+      std::memcpy(K + i * n, Z + i * ld, n * sizeof(double));
+      k[i] = Z[i * ld + n];
+      y[i] = Y[i * ld + n];
+      solution.constant -= 0.5 * y[i] * y[i];
+    }
+
+    // cost to go: P = Q + A'PA - Y'Y, p = q + A'g - Y'y
+    turned_product<Into::subtract>(n, n, m, Y, ld, Y, ld, H, ld, Part::lower);
+    if (problem.q) std::memcpy(p, problem.q + s * problem.q_stride, n * sizeof(double));
+    gemv_t(n, n, 1.0, E, ld, g, problem.q ? 1.0 : 0.0, p);
+    gemv_t(m, n, -1.0, Y, ld, y, 1.0, p);
+    keep(s);
+  }
+  solution.min_pivot = least;
+  return true;
+}
+
+// The backward sweep. Returns false if some R + B'PB is not positive definite (see failed_step).
+inline bool riccati(const RiccatiProblem& problem, RiccatiSolution& solution, double* work) {
+  return problem.states > RICCATI_SMALL ? riccati_wide(problem, solution, work)
+                                        : riccati_small(problem, solution, work);
 }
 
 // The optimal trajectory from x0 with the gains of the sweep: X (N + 1, n), U (N, m). Needs no workspace.
