@@ -563,6 +563,19 @@ inline bool turns_far(const ModelData& M, const double* x, const double* y) {
   return far;
 }
 
+// True when a joint of y is so far from where shorter steps from x have led (`reached`) that it may be of a wrong root.
+// Where a hinge makes many turns in a step half a turn is little of its way: an eighth of it is near, too.
+inline bool far_from(const ModelData& M, const double* reached, const double* x, const double* y) {
+  if (!turns_far(M, reached, y)) return false;
+  if (!M.balls.empty()) return true;
+  bool far = false;
+  for (int k : M.hinges) {
+    const double way = __builtin_fabs(reached[k] - x[k]) / 8;
+    far = far || !(__builtin_fabs(y[k] - reached[k]) <= (way > kHalfTurn ? way : kHalfTurn));
+  }
+  return far;
+}
+
 // A root is believed when no hinge ends more than half a turn from where the momentum at q_k would carry it, along the
 // constraints and with the prescribed motion. Only looked at when a hinge turns far (a flywheel may); evaluates at q_k,
 // so the midpoint quantities are restored afterwards.
@@ -658,7 +671,7 @@ inline int direct_step(Work<double>& w, const StepOptions& o, double dt, int* it
 }
 
 // A step that direct_step() did not solve, from where `count` shorter ones lead, inputs held and prescribed values on a
-// straight line. Its solution is believed when no hinge ends more than half a turn from there. False: all is as before.
+// straight line. Its solution is believed when it is near (far_from()). False: all is as before.
 //
 // reads step.x, p, u, prescribed, con.C0; writes as direct_step()
 inline bool step_by_way_of(int count, Work<double>& w, const StepOptions& o, double dt, int* iterations) {
@@ -702,7 +715,7 @@ inline bool step_by_way_of(int count, Work<double>& w, const StepOptions& o, dou
     copy(w.con.lam, d.lam, M.nc);
     const bool found = damped ? damped_newton(w, o, dt, &more, &error) : newton(w, o, dt, &more, &error);
     *iterations += more;
-    if (found && !turns_far(M, d.reached, s.y)) return true;
+    if (found && !far_from(M, d.reached, d.from, s.y)) return true;
   }
   copy(s.prescribed + M.nqd, d.to + M.nqd, M.nq - M.nqd);
   return false;

@@ -562,8 +562,8 @@ static int adaptive_step(Engine* e, const StepOptions& o, const Parts& parts, co
       const Verdict<double> v = e->quality.end_step(w, parts);
       // between steps of different lengths the balance moves without an error
       const double jump = i ? v.jump : 0;
-      found.add(jump, v.error, v.balance, v.variable);
-      good = jump < r.adapt && v.error < kErrorLimit;
+      found.add(jump, v.own, v.balance, v.variable);
+      good = jump < r.adapt && v.own < kErrorLimit;
       if (j == kMostHalvings) good = true;
     }
     if (status != StepOk || !good) continue;

@@ -472,7 +472,7 @@ inline Verdict<double> gauss_verdict(const Work<double>& w, GaussWork& g, const 
                square = R.s == 2   ? ratio
                         : R.s == 3 ? __builtin_sqrt(ratio)
                                    : __builtin_cbrt(ratio);  // (w h)^2
-  Verdict<double> out{0, R.error, 0, double(which)};
+  Verdict<double> out{0, 2 * R.error, 0, double(which), 0};  // twice, as of other steps
   for (int i = 0; i < R.s; ++i) out.error *= square;
   if (g.judged++ > 0) {
     const double change = energy - g.energy - (g.work + before);

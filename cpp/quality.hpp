@@ -11,7 +11,7 @@
 // lengths, is that of the step: the cubes of the lengths sum to zero, so the second order drops out where the method's
 // does.
 //   jump  = |change of the balance from step to step| / D
-//   error = (strain / 2 D)^(1/2) / 12, to the power order/2
+//   error = 2 ((strain / 2 D)^(1/2) / 12)^(order/2), or what is left of the last one's: nine tenths
 //   D     = max T + |dV| + |W| + 1e-3 (largest T so far) + rounding of the energies,
 // strain: the largest of four kinetic energies of what changes from step to step,
 //   d2v . N d2v,  (d2v . g)^2 / d2v . N d2v,  (z . g)^2 / z . N z,  d3v . N d3v / 4.
@@ -25,7 +25,9 @@
 // is Newton's first direction from a guess that is extrapolated from four configurations, N d3v its residual. (So it is
 // known after four steps of equal length, of order 2.) What inputs do may jump, and is taken out of g, N d2v and N d3v.
 // Not known (0) are both in the first step of a motion, the error in the second and where prescribed velocities jump,
-// the jump between steps of different lengths: the energy of middles depends on them.
+// the jump between steps of different lengths: the energy of middles depends on them. Twice: a step of order 2 is wrong by
+// dt^3 (f'f'f / 8 - z''' / 24), the strain tells the larger of both. What is left of the last: differences pass through
+// zero where errors do not.
 //
 // Uses what residual() has left at the solution (w.kin.v, w.first, w.comp.c, w.con.C0, w.con.lam), and what Newton's
 // iteration has left of its matrix: costs a few dozen multiply-adds per velocity component.
@@ -41,8 +43,9 @@ constexpr double kKink = 0.2;          // second difference of prescribed veloci
 constexpr double kSameLength = 0.1;    // relative difference of two steps that are compared
 constexpr double kRoundShare = 1e-11;  // of the energies: their rounding
 constexpr double kLittle = 1e-6;       // of the energies: where less moves, their rounding is looked at in every step
-constexpr double kJumpLimit = 0.01, kErrorLimit = 0.05;  // where a step is no longer good
-constexpr double kMostError = 1e6;                       // said where a step has no finite estimate
+constexpr double kJumpLimit = 0.01, kErrorLimit = 0.1;  // where a step is no longer good
+constexpr double kMostError = 1e6;                      // said where a step has no finite estimate
+constexpr double kLeft = 0.9;                           // of an estimate after one more step
 
 // what step_norms() finds, by the mass matrix as positive numbers
 template <class T> struct StepNorms {
@@ -124,6 +127,7 @@ template <class T> struct Verdict {
   T jump, error;  // 0 where not known
   T balance;      // energy minus work since the first step
   T variable;     // component that changes most in the worst step so far
+  T own;          // error without what is left of the steps before
 };
 
 template <class T> struct Quality {
@@ -135,7 +139,7 @@ template <class T> struct Quality {
   T* g;              // dt times the change of L_q + F (nd)
   T *xi, *u;         // scratch of step_norms(); inputs of the last middle (nu)
   double h_last = 0, dt[3] = {};
-  T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale, worst, variable;
+  T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale, worst, variable, error;
   int middles = 0, steps = 0;
   int held = 0;  // steps with the same inputs and of the same length before this one
   bool elements_have_inputs = false, inputs = false, forced = false;
@@ -177,7 +181,7 @@ template <class T> struct Quality {
   // before the first step of a motion
   void start() {
     middles = steps = held = 0;
-    balance = mean = mean_first = mean_last = most_kinetic = most_size = scale = variable = T(0.0);
+    balance = mean = mean_first = mean_last = most_kinetic = most_size = scale = variable = error = T(0.0);
     worst = T(-1.0);
     little = true;
     kinked = lt(T(0.0), T(0.0));
@@ -206,7 +210,7 @@ template <class T> struct Quality {
     h_last = o.h_last;
     balance = o.balance, mean = o.mean, mean_first = o.mean_first, mean_last = o.mean_last;
     most_kinetic = o.most_kinetic, most_size = o.most_size, scale = o.scale;
-    worst = o.worst, variable = o.variable;
+    worst = o.worst, variable = o.variable, error = o.error;
     middles = o.middles, steps = o.steps, held = o.held, little = o.little, kinked = o.kinked;
   }
 
@@ -435,7 +439,7 @@ template <class T> struct Quality {
   Verdict<T> end_step(const Work<T>& w, const Parts& parts) {
     const ModelData& M = *w.M;
     if (steps == 0) mean_first = mean;
-    Verdict<T> out{T(0.0), T(0.0), mean - mean_first, T(0.0)};
+    Verdict<T> out{T(0.0), T(0.0), mean - mean_first, T(0.0), T(0.0)};
     if (steps++ > 0) {
       const T moving = scale + T(kRestShare) * most_kinetic;
       const T inverse = T(1.0) / (moving + T(kRoundShare) * most_size + T(1e-300));
@@ -444,14 +448,15 @@ template <class T> struct Quality {
       if (steps > 2) {
         T once = sqrt_(last->strain * inverse) * T(1 / (12 * 1.4142135623730951));
         once = select(le(once, T(kMostError)), once, T(kMostError));
-        out.error = once;
-        for (int n = parts.count; n > 1; n -= 4) out.error *= once;  // parts: 1, 5, 9
+        out.own = once + once;
+        for (int n = parts.count; n > 1; n -= 4) out.own *= once;  // parts: 1, 5, 9
         if (M.nk > 0) {
           const MaskOf<T> kink = kinks(M, parts);
-          out.error = select(kink | kinked, T(0.0), out.error);  // d3v reaches back a step more
+          out.own = select(kink | kinked, T(0.0), out.own);  // d3v reaches back a step more
           kinked = kink;
         }
       }
+      out.error = error = larger(out.own, T(kLeft) * error);
       const T bad = larger(out.jump * T(1 / kJumpLimit), out.error * T(1 / kErrorLimit));
       const auto worse = lt(worst, bad);
       if (any(worse)) {  // seldom: only then it matters which variable it is
