@@ -508,6 +508,13 @@ DAL_INLINE void restore_solution(Work<double>& w) {
   for (int c = 0; c < w.M->nc; ++c) w.con.lam[c] = w.con.lam_kept[c];
 }
 
+// Iterations of the dense solver that a step may make: some seconds for the longest mechanisms, no limit for others.
+constexpr int kDenseUnknown = 2000000000;
+inline int dense_budget(const ModelData& M) {
+  const double n = M.nd + M.nc, most = 2e10 / (n * n * n + 1);
+  return most < 1e9 ? 8 + int(most) : 1000000000;
+}
+
 // damped Newton with the dense pivoted solver
 //
 // reads and writes as newton(); keeps y and lambda in step.y_kept, con.lam_kept
@@ -515,12 +522,13 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
   const ModelData& M = *w.M;
   use_dense_rows(w, false);
   w.step.floor = 0;
+  if (w.step.dense_left == kDenseUnknown) w.step.dense_left = dense_budget(M);
   double e = evaluate(w, o, dt);
   for (int it = 0; it < 4 * o.max_iterations; ++it) {
     *iterations = it;
     *error = e;
     if (e <= 1.0) return next_momentum(w, o, dt);
-    if (!(e < kLargest) || !dense_direction(w, o, dt)) return false;
+    if (!(e < kLargest) || (!o.plain && --w.step.dense_left < 0) || !dense_direction(w, o, dt)) return false;
     keep_solution(w);
     double t = 1.0, best = e;
     bool better = false;
@@ -723,6 +731,7 @@ inline bool step_by_way_of(int count, Work<double>& w, const StepOptions& o, dou
 
 // One step, in and out as in direct_step().
 inline int step(Work<double>& w, const StepOptions& o, double dt, int* iterations, double* error) {
+  w.step.dense_left = kDenseUnknown;
   const int status = direct_step(w, o, dt, iterations, error);
   if (status == StepOk || o.plain || !o.rescue) return status;
   for (int count : {32, 256})

@@ -150,6 +150,7 @@ template <class T> struct StepState {
   T floor;            // rounding floor of the residual: what one unit in the last place of q_k+1 changes
   T relative;         // with StepOptions::stop: the error in units of the relative tolerance
   double* kkt;        // plain dense fallback
+  int dense_left = 2000000000;  // its iterations that the step may still make (del.hpp)
   // Newton's first direction from an extrapolated guess, where it is watched: it tells how good the guess was
   bool watched = false, noted = false;
   T* first_dy;  // that direction (nd)

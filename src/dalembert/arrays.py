@@ -41,6 +41,8 @@ def floats(value: object, what: str) -> Array:
     """
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
         return value
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{what} has masked entries: give the numbers that they stand for")
     try:
         x = np.asarray(value)
         if x.dtype.kind in "fiub":

@@ -196,7 +196,7 @@ class _OfConfiguration:
     program: Any = None
 
     def __call__(self, x: Array) -> Array:
-        x = np.asarray(x, dtype=float)
+        x = finite(x, "x")
         if x.ndim != 1 or len(x) < self.nq:
             raise ValueError(f"x has shape {x.shape}, but a state (nx,) that begins with q ({self.nq},) is needed")
         value = np.array(self.function(x[: self.nq]))

@@ -16,6 +16,7 @@ import numpy as np
 from .. import _core
 from ..arrays import Array
 from ..errors import ConvergenceError, ModelError
+from ..model import Model
 from .impacts import say_crossed
 from .motions import CoreMotions
 from .onestep import Course, Steps
@@ -375,6 +376,8 @@ class MidpointSteps(Steps):
         m = self.one_step.model
         if not isinstance(motion, Trajectory):
             raise TypeError(f"a Trajectory is needed, not {type(motion).__name__}")
+        if not isinstance(motion.model, Model):
+            raise TypeError(f"a Trajectory of a Model is needed, not of {type(motion.model).__name__}")
         if motion.steps != self.count:
             raise ValueError(f"the trajectory has {motion.steps} steps, the system {self.count}")
         if (motion.model.dynamic, motion.model.kinematic, motion.model.nu) != (m.dynamic, m.kinematic, m.nu):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .condition import Condition
     from .trajectory import Trajectory
 
-JUMP_LIMIT, ERROR_LIMIT = 0.01, 0.1  # where a step is no longer good: kJumpLimit, kErrorLimit of the core
+JUMP_LIMIT, ERROR_LIMIT = 0.01, 0.05  # where a step is no longer good: kJumpLimit, kErrorLimit of the core
 ACCURACY = ("warn", "raise", "ignore")
 JUMP, ERROR, BALANCE, VARIABLE, STEPS = range(5)
 

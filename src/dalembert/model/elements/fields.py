@@ -276,6 +276,14 @@ class VectorField(Field):
         return list(value)
 
 
+def _has_length(vector: tuple[float, float, float]) -> None:
+    """Unsuited for a direction whose length has no square."""
+    if not any(vector):
+        raise Unsuited("is zero")
+    if not 1e-100 < max(map(abs, vector)) < 1e100:
+        raise Unsuited("is a direction: its length must be between 1e-100 and 1e100")
+
+
 class AxisField(VectorField):
     """A direction: three numbers that are not all zero, or one of the letters x, y, z."""
 
@@ -283,8 +291,7 @@ class AxisField(VectorField):
         if isinstance(value, str) and value in _LETTERS:
             return _LETTERS[value]
         vector = super().check(value)
-        if not any(vector):
-            raise Unsuited("is zero")
+        _has_length(vector)
         return vector
 
     def read(self, plain: object) -> tuple[float, float, float]:
@@ -308,6 +315,8 @@ class AxesField(Field):
         vectors = tuple(_inside(i, VectorField().check, v, "direction") for i, v in enumerate(value))
         if not vectors or any(not any(v) for v in vectors):
             raise Unsuited("must be non-zero vectors")
+        for v in vectors:
+            _has_length(v)
         return vectors
 
     def write(self, value: Any) -> Any:
