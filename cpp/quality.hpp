@@ -43,7 +43,7 @@ constexpr double kKink = 0.2;          // second difference of prescribed veloci
 constexpr double kSameLength = 0.1;    // relative difference of two steps that are compared
 constexpr double kRoundShare = 1e-11;  // of the energies: their rounding
 constexpr double kLittle = 1e-6;       // of the energies: where less moves, their rounding is looked at in every step
-constexpr double kJumpLimit = 0.01, kErrorLimit = 0.05;  // where a step is no longer good
+constexpr double kJumpLimit = 0.01, kErrorLimit = 0.03;  // where a step is no longer good
 constexpr double kMostError = 1e6;                       // said where a step has no finite estimate
 constexpr double kLeft = 0.9;                            // of an estimate after one more step
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .condition import Condition
     from .trajectory import Trajectory
 
-JUMP_LIMIT, ERROR_LIMIT = 0.01, 0.05  # where a step is no longer good: kJumpLimit, kErrorLimit of the core
+JUMP_LIMIT, ERROR_LIMIT = 0.01, 0.03  # where a step is no longer good: kJumpLimit, kErrorLimit of the core
 ACCURACY = ("warn", "raise", "ignore")
 JUMP, ERROR, BALANCE, VARIABLE, STEPS = range(5)
 
@@ -222,7 +222,7 @@ def _say(
         hint = f"the shortest substeps do not reach adapt={adapt:g} there: a singularity or a collision"
     what = (
         f"energy jumps by {jump:.2g} of what moves"
-        if jump / JUMP_LIMIT >= error / ERROR_LIMIT
+        if jump > JUMP_LIMIT or jump / JUMP_LIMIT >= error / ERROR_LIMIT  # what is lost for good comes first
         else f"its local error is about {error:.2g}"
     )
     text = (
