@@ -25,9 +25,9 @@
 // is Newton's first direction from a guess that is extrapolated from four configurations, N d3v its residual. (So it is
 // known after four steps of equal length, of order 2.) What inputs do may jump, and is taken out of g, N d2v and N d3v.
 // Not known (0) are both in the first step of a motion, the error in the second and where prescribed velocities jump,
-// the jump between steps of different lengths: the energy of middles depends on them. Twice: a step of order 2 is wrong by
-// dt^3 (f'f'f / 8 - z''' / 24), the strain tells the larger of both. What is left of the last: differences pass through
-// zero where errors do not.
+// the jump between steps of different lengths: the energy of middles depends on them. Twice: a step of order 2 is wrong
+// by dt^3 (f'f'f / 8 - z''' / 24), the strain tells the larger of both. What is left of the last: differences pass
+// through zero where errors do not.
 //
 // Uses what residual() has left at the solution (w.kin.v, w.first, w.comp.c, w.con.C0, w.con.lam), and what Newton's
 // iteration has left of its matrix: costs a few dozen multiply-adds per velocity component.

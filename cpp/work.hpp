@@ -141,15 +141,15 @@ struct LoopWork {                 // elimination of a tree with loops (loops.hpp
   double *L, *row, *R0, *R1;  // condensed.hpp
 };
 template <class T> struct StepState {
-  T *x, *y;           // q_k, q_k+1 (nq)
-  T *p, *p_next, *u;  // p_k, p_k+1 (nd), inputs
-  T* r;               // residual (nd)
-  T *dy, *y_kept;     // Newton's change (nd), kept configuration
-  T* moved;           // displacement of a step, or a trial of Newton's change (nv)
-  T* prescribed;      // values at the end of the step (kinematic coordinates)
-  T floor;            // rounding floor of the residual: what one unit in the last place of q_k+1 changes
-  T relative;         // with StepOptions::stop: the error in units of the relative tolerance
-  double* kkt;        // plain dense fallback
+  T *x, *y;                     // q_k, q_k+1 (nq)
+  T *p, *p_next, *u;            // p_k, p_k+1 (nd), inputs
+  T* r;                         // residual (nd)
+  T *dy, *y_kept;               // Newton's change (nd), kept configuration
+  T* moved;                     // displacement of a step, or a trial of Newton's change (nv)
+  T* prescribed;                // values at the end of the step (kinematic coordinates)
+  T floor;                      // rounding floor of the residual: what one unit in the last place of q_k+1 changes
+  T relative;                   // with StepOptions::stop: the error in units of the relative tolerance
+  double* kkt;                  // plain dense fallback
   int dense_left = 2000000000;  // its iterations that the step may still make (del.hpp)
   // Newton's first direction from an extrapolated guess, where it is watched: it tells how good the guess was
   bool watched = false, noted = false;

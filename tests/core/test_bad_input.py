@@ -464,3 +464,37 @@ def test_sizes_that_do_not_belong_together_at_the_door_of_the_core(key: str) -> 
             _core.Core(good | {key: wrong})
     with pytest.raises(ValueError, match="bad model data"):
         _core.Core(good | {"dyn_joint": [100_000]})
+
+
+def test_masked_arrays_are_not_taken_for_their_hidden_numbers() -> None:
+    vi = da.MidpointVI(da.models.pendulum(), 0.01)
+    hidden = np.ma.masked_array([0.1], mask=[True])
+    for call in (
+        lambda: vi.state(hidden),
+        lambda: vi.step(vi.state([0.1]), u=hidden),
+        lambda: vi.f([0.1, 0.0], hidden),
+    ):
+        with pytest.raises(ValueError, match="masked"):
+            call()
+    assert vi.state(np.ma.masked_array([0.1], mask=[False])).q[0] == 0.1
+
+
+@pytest.mark.parametrize("length", [1e-200, 1e200, 0.0])
+def test_directions_have_a_length(length: float) -> None:
+    with pytest.raises(da.ModelError, match="normal"):
+        da.Contact("a", normal=(0.0, 0.0, length))
+
+
+def test_a_trajectory_of_no_model() -> None:
+    vi = da.MidpointVI(da.models.pendulum(), 0.01)
+    m = vi.simulate(vi.state([0.1]), 3)
+    other = da.Trajectory({"theta": 1}, m.t, m.q, m.p, m.u, m.rho, m.lam)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Model"):
+        da.reduce_state(vi, other)
+
+
+def test_a_sensor_of_a_number_that_is_no_float() -> None:
+    vi = da.MidpointVI(da.models.pendulum(), 0.01)
+    sensor = da.measure_expression(vi, lambda m: m.position(m.model.frame_names[-1])[0] if hasattr(m, "model") else 0.0)
+    with pytest.raises(ValueError, match="x"):
+        sensor.h(10**400)

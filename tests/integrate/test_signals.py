@@ -53,7 +53,7 @@ def chain(n: int, order: int = 2, **options: float) -> da.MidpointVI:
 
 def riccati() -> None:
     n = 150
-    da.solve_lq(np.eye(n) + 0.01, np.ones((n, 4)), np.eye(n), np.eye(4), np.eye(n), steps=900)
+    da.solve_lq(np.eye(n) + 0.01, np.ones((n, 4)), np.eye(n), np.eye(4), np.eye(n), steps=3000)
 
 
 def along(what: str, n: int, steps: int, order: int = 2) -> Callable[[], None]:

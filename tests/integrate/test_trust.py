@@ -1,5 +1,7 @@
 """Steps that are right are accepted, steps that may be wrong are told, and no NaN comes back as a result."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,19 @@ def test_a_continuous_motion_that_does_not_begin() -> None:
     two = da.models.n_link(2)
     with pytest.raises(da.ConvergenceError, match="solve_ivp"), np.errstate(all="ignore"):
         da.simulate_continuous(two, [0.1, 0.2], [0.0, 1e149], [0.0, 0.1], rtol=1e-6, atol=1e-8)
+
+
+def test_a_step_of_a_long_chain_without_a_solution_ends_soon() -> None:
+    """The dense fallbacks of a thousand links took minutes."""
+    vi = da.MidpointVI(da.models.n_link(1000), 0.01)
+    rng = np.random.default_rng(1)
+    start = vi.state(q=0.3 * rng.normal(size=1000), v=0.3 * rng.normal(size=1000))
+    begun = time.process_time()
+    with pytest.raises(da.ConvergenceError):
+        vi.step(start)
+    assert time.process_time() - begun < 20  # some three on a quiet machine
+
+
+def test_a_joint_may_make_many_turns_in_a_step() -> None:
+    """The solution is within an eighth of the way of where shorter steps lead, but more than half a turn from there."""
+    assert not accuracy.run(1702, 0.05, 120).failed  # type: ignore[union-attr]
