@@ -98,6 +98,48 @@ def test_balls_and_wheels() -> None:
             _compare(vi, np.concatenate([s.q, s.p]), np.zeros(vi.nu), rng)
 
 
+def _odd() -> dict[str, tuple[da.Model, list[float]]]:
+    g, hand = da.Gravity((0, 0, -9.8)), {"mass": 0.5, "inertia": (0.1, 0.12, 0.15)}
+    link = da.rx("c", da.tz(-1.0, mass=1.0), **hand)
+    fold = None
+    for i in range(4):  # links without a length
+        fold = da.rx(f"a{i}", da.tz(0.0, *([] if fold is None else [fold]), **hand))
+    assert fold is not None
+    arm = da.rz(
+        "a", da.tx(1.0, da.rz("b", da.tx(1.1, da.rz("c", da.tx(0.9, name="tip", mass=0.5)), mass=1.0)), mass=1.0)
+    )
+    closed = [da.Gravity((0, -9.8, 0)), da.PointToPoint("tip", "world", "xy"), da.ConfigForce("a", "u")]
+    same = [da.LinearRelation({"a": 1, "b": -1}), da.LinearRelation({"a": 2, "b": -2}), da.ConfigForce("a", "u")]
+    bobs = [da.rx(name, da.tz(-1.0, mass=1.0)) for name in "ab"]
+    between = da.rx("a", da.tz(-1.0, da.tx(da.Kinematic("k"), da.ry("c", da.tz(-1.0, mass=1.0), **hand)), mass=1.0))
+    still = [da.LinearRelation({"x": 1}), da.LinearRelation({"y": 1})]
+    return {
+        "one body": (da.Model([da.tx("x", mass=1.0)], []), [0.1]),
+        "links without length": (da.Model([fold], [g, da.ConfigForce("a0", "u")]), [0.1, 0.2, 0.3, 0.4]),
+        "prescribed in the middle": (da.Model([between], [g, da.ConfigForce("c", "u")]), [0.1, 0.2, 0.3]),
+        "prescribed base": (da.Model([da.floating(da.Kinematic("f"), link, **hand)], [g]), []),
+        "loop at its own root": (da.Model([arm], closed), [0.3, 2.0, 2.2]),
+        "constraint given twice": (da.Model(bobs, [g, *same]), [0.3, 0.3]),
+        "nothing is free": (da.Model([da.tx("x", da.ty("y", mass=1.0))], [g, *still]), [0.0, 0.0]),
+        "scales far apart": (da.Model([da.tx("x", da.ty("y", mass=1e-9), mass=1e9)], [da.ConfigSpring("y", 1e-6)]), [1.0, 1.0]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [2, 4])
+@pytest.mark.parametrize("name", _odd())
+def test_odd_mechanisms(name: str, order: int) -> None:
+    model, q = _odd()[name]
+    rng = np.random.default_rng(3)
+    at = da.satisfy_constraints(model, q) if model.nc else np.array(q) if q else model.neutral()
+    vi = da.MidpointVI(model, 0.01, order=order)
+    v = da.consistent_velocity(model, at, 0.3 * rng.normal(size=model.nv) * (np.arange(model.nv) < model.nd))
+    x, u = vi.state(at, v=v).x, np.zeros(vi.nu)
+    u[: model.nu] = 1.0
+    if vi.nu - model.nu == model.nq - model.nqd:  # a ball is given by its turn, which is zero
+        u[model.nu :] = at[model.nqd :]
+    _compare(vi, x, u, rng)
+
+
 def test_overflow_is_said() -> None:
     vi = da.MidpointVI(models.n_link(2), dt=0.01)
     with pytest.raises(ValueError, match="overflow"):
