@@ -511,7 +511,7 @@ DAL_INLINE void restore_solution(Work<double>& w) {
 // Iterations of the dense solver that a step may make: some seconds for the longest mechanisms, no limit for others.
 constexpr int kDenseUnknown = 2000000000;
 inline int dense_budget(const ModelData& M) {
-  const double n = M.nd + M.nc, most = 2e10 / (n * n * n + 1);
+  const double n = M.nd + M.nc, most = 5e9 / (n * n * n + 1);
   return most < 1e9 ? 8 + int(most) : 1000000000;
 }
 

@@ -34,7 +34,8 @@ def main(argv: list[str] | None = None) -> None:
     results = {}
     for dt in (0.01, 0.1, 0.5):
         vi = da.MidpointVI(model, dt)
-        motion = vi.simulate(vi.state({"x": 1.0}), time=args.time)
+        # the coarsest step is coarse on purpose: its phase is wrong, its energy is not
+        motion = vi.simulate(vi.state({"x": 1.0}), time=args.time, accuracy="ignore")
         ours, theirs = motion.energy(), runge_kutta(dt, motion.steps)
         results[dt] = (motion.t, ours, theirs)
         print(

@@ -276,12 +276,13 @@ class VectorField(Field):
         return list(value)
 
 
-def _has_length(vector: tuple[float, float, float]) -> None:
-    """Unsuited for a direction whose length has no square."""
-    if not any(vector):
-        raise Unsuited("is zero")
-    if not 1e-100 < max(map(abs, vector)) < 1e100:
-        raise Unsuited("is a direction: its length must be between 1e-100 and 1e100")
+def _direction(vector: tuple[float, float, float]) -> tuple[float, float, float]:
+    """The vector, or a multiple of it where the square of its length would not be a number."""
+    size = max(map(abs, vector))
+    if 1e-100 < size < 1e100:
+        return vector
+    x, y, z = (v / size for v in vector)
+    return x, y, z
 
 
 class AxisField(VectorField):
@@ -291,8 +292,9 @@ class AxisField(VectorField):
         if isinstance(value, str) and value in _LETTERS:
             return _LETTERS[value]
         vector = super().check(value)
-        _has_length(vector)
-        return vector
+        if not any(vector):
+            raise Unsuited("is zero")
+        return _direction(vector)
 
     def read(self, plain: object) -> tuple[float, float, float]:
         return self.check(plain[0] if isinstance(plain, list) and len(plain) == 1 else plain)  # a row of one letter
@@ -315,9 +317,7 @@ class AxesField(Field):
         vectors = tuple(_inside(i, VectorField().check, v, "direction") for i, v in enumerate(value))
         if not vectors or any(not any(v) for v in vectors):
             raise Unsuited("must be non-zero vectors")
-        for v in vectors:
-            _has_length(v)
-        return vectors
+        return tuple(map(_direction, vectors))
 
     def write(self, value: Any) -> Any:
         return [list(v) for v in value]
