@@ -40,7 +40,8 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "exudyn alpha": ("exudyn", "tree", {"rho": 1.0}),
 }
 HIGHER = ("order 4", "order 6")  # dalembert's steps composed of midpoint steps
-GAUSS = ("gauss 4", "gauss 6", "gauss 8")  # and those with stages, without constraints
+# and those with stages, without constraints; loose: at a tolerance of 1e-12
+GAUSS = ("gauss 4", "gauss 6", "gauss 8", "gauss 4 loose", "gauss 6 loose", "gauss 8 loose")
 
 
 def _entry(label: str, machine: str, size: int, dt: float, steps: int, every: int, **more: Any) -> Entry:
@@ -152,7 +153,8 @@ def pendulum(bench: Bench) -> None:
                     _ratio(float(energy[label].max()), float(err.max())), 100.0,
                 )  # fmt: skip
 
-    # work and precision at t = 1 s
+    # work and precision at t = 1 s; what errors are is known here, so that steps are not judged (no peer judges its own)
+    unjudged = {"accuracy": "ignore"}
     ladder = (0.05, 0.01) if bench.quick else (0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
     for n in (2,) if bench.quick else (2, 8):
         run = dalembert.reference("n_link", n, 1.0)
@@ -164,13 +166,15 @@ def pendulum(bench: Bench) -> None:
             for label in labels:
                 slow = label in ("drake discrete", "bullet", "exudyn alpha")
                 if not (slow and dt < 0.0009):
-                    entries.append(_entry(label, "n_link", n, dt, steps, steps))
+                    more = unjudged if METHODS[label][0] == "dalembert" else {}
+                    entries.append(_entry(label, "n_link", n, dt, steps, steps, **more))
         for order in HIGHER:
             for dt in (0.05,) if bench.quick else (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025):
-                entries.append(_entry(f"dalembert {order}", "n_link", n, dt, round(1 / dt), round(1 / dt)))
+                many = round(1 / dt)
+                entries.append(_entry(f"dalembert {order}", "n_link", n, dt, many, many, **unjudged))
         for order in GAUSS:
-            for steps in (20,) if bench.quick else (5, 8, 10, 15, 20, 30, 50, 100):
-                entries.append(_entry(f"dalembert {order}", "n_link", n, 1 / steps, steps, steps))
+            for steps in (20,) if bench.quick else (5, 8, 10, 12, 15, 20, 30, 50, 100):
+                entries.append(_entry(f"dalembert {order}", "n_link", n, 1 / steps, steps, steps, **unjudged))
         for accuracy in (1e-2, 1e-4, 1e-6, 1e-8, 1e-10):
             args = {
                 "machine": "n_link",

@@ -45,6 +45,16 @@ void judge_first(double* checks, size_t rows) {
     for (size_t row : {1, 0}) take(row, 2, 1);
 }
 
+// the largest jump of energy and the largest local error of all rows
+nb::tuple largest(const double* checks, size_t rows) {
+  double jump = 0, error = 0;
+  for (size_t i = 0; i < rows; ++i, checks += kChecks) {
+    if (!(checks[0] <= jump)) jump = checks[0];
+    if (!(checks[1] <= error)) error = checks[1];
+  }
+  return nb::make_tuple(jump, error);
+}
+
 // Inputs of a rollout by a Python function of (t, State), asked once per step; the GIL is held. What it returns is
 // taken as it is (numbers (nu) of a model without prescribed variables) or as `convert(k, returned, q)` makes (u, next
 // rho or None) of it. What it raises ends the rollout and is kept.
@@ -197,8 +207,8 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
   if (!stop) pulse.raise();
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];
   if (judged && !(adapt > 0) && every == 1) judge_first(C, done);
-  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac, watchman && watchman->touched, ax, au,
-                        arho, asked ? asked->raised() : nb::none());
+  return nb::make_tuple(aq, ap, al, ai, done, st.status, st.error, stop, ac, largest(C, judged ? done / every : 0),
+                        watchman && watchman->touched, ax, au, arho, asked ? asked->raised() : nb::none());
 }
 
 // how good the steps of a motion are that is there already: (N, kChecks), and the number of steps that could be

@@ -486,15 +486,15 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
     }
     if (w.step.watched) note_direction(w, dt);
     MaskOf<T> go = mask_not(done);
-    T moved = T(0.0);
+    T moved = T(-1.0);  // the most that a joint moves beyond what its rounding allows
     for (int i = 0; i < M.nd; ++i) {
       T step = select(go, w.step.dy[i], T(0.0));
-      moved = larger(moved, fabs_(step) / (T(1e-3) + reach(M, w.step.y, i) + reach(M, w.step.x, i)));
+      moved = larger(moved, fabs_(step) - T(1e-16) * (T(1e-3) + reach(M, w.step.y, i) + reach(M, w.step.x, i)));
       w.step.dy[i] = step;
     }
     integrate(M, w.step.y, w.step.dy, w.step.y, 0, M.nd);
     for (int c = 0; c < M.nc; ++c) w.con.lam[c] += select(go, w.con.dlam[c], T(0.0));
-    prev = select(le(moved, T(1e-16)), T(-1.0), e);  // a step below rounding: the next evaluation is final
+    prev = select(le(moved, T(0.0)), T(-1.0), e);  // a step below rounding: the next evaluation is final
   }
 }
 

@@ -196,7 +196,7 @@ class Run:
             if alarm > self.t[k]:
                 m = min(m, max(1, int(np.searchsorted(self.t, alarm)) - k))
         path = None if self.feed.path is None else np.ascontiguousarray(self.feed.path[k : k + m])
-        q, p, lam, its, done, status, error, halted, checks, touched, crossed, *_ = vi._core.simulate(
+        q, p, lam, its, done, status, error, halted, checks, _, touched, crossed, *_ = vi._core.simulate(
             vi.options, self.q, self.p, self.dt[k : k + m], self.u[k : k + m], path, 1, guard=self._guard()
         )
         checks[:, BALANCE] += self.checks[k - 1, BALANCE] if k else 0.0

@@ -14,7 +14,6 @@ import math
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 from typing import Any, NoReturn
 
@@ -47,7 +46,7 @@ from .impacts import LAWS, check_gaps
 from .midpoint_steps import MidpointSteps, not_overflown
 from .onestep import OneStepMap, Tangent
 from .prescribed import coordinates_after, input_names, inputs_between
-from .quality import check_accuracy, say
+from .quality import check_accuracy, good, say
 from .reachable import in_gauge_of, nearby, settled, tangent
 from .scheme import Scheme
 from .trajectory import State, Trajectory, fixed, joined
@@ -478,11 +477,12 @@ class MidpointVI(OneStepMap):
         dt = self._lengths(n)
         t = self._times(start.t, dt)
         fractions = self._fractions(tolerance)
-        path = _path(self._prescribed(kinematic, q, n), t, fractions, model.prescribed)
-        inputs = asked = None
-        if policy is None:
+        path = inputs = asked = None  # most motions are short: what is not given costs nothing
+        if kinematic is not None:
+            path = _path(self._prescribed(kinematic, q, n), t, fractions, model.prescribed)
+        if policy is None and u is not None:
             inputs = _series(_unnamed(u, model.inputs, np.zeros(model.nu), n, "u"), t[:-1], n, model.nu, "u")
-        else:
+        elif policy is not None:
             asked = (
                 policy,
                 self._answers(dt, np.ones(1) if path is None else fractions[-path.shape[1] :]),
@@ -493,16 +493,16 @@ class MidpointVI(OneStepMap):
         rows = 1 if path is None else path.shape[1]
         judged = accuracy != "ignore" or every > 1 or adapt is not None  # `quality` can judge whole motions later
         given = (self.options, q, p, dt, inputs, path, every)
-        run = partial(self._core.simulate, *given, adapt=tolerance, rho_rows=rows, judged=judged, policy=asked)
+        options = {"adapt": tolerance, "rho_rows": rows, "judged": judged, "policy": asked}
         begun = clock.perf_counter()
         if progress:
             with shown("simulate", n) as tell:
-                found = run() if tell is None else run(progress=lambda k: tell(k, ""))
+                found = self._core.simulate(*given, progress=None if tell is None else lambda k: tell(k, ""), **options)
         else:
-            found = run()
-        qs, ps, lam, its, done, status, error, stop, checks, _, _, *answers, raised = found
+            found = self._core.simulate(*given, **options)
+        qs, ps, lam, its, done, status, error, stop, checks, largest, _, _, u_asked, rho_asked, raised = found
         if asked is not None:
-            inputs, path = answers[0], answers[1].reshape(n, rows, -1) if model.nk else None
+            inputs, path = u_asked, rho_asked.reshape(n, rows, -1) if model.nk else None
             stop = stop or self._interrupted(raised, clock.perf_counter() - begun)
         rows = done // every
         if LOG.isEnabledFor(logging.DEBUG):
@@ -515,7 +515,7 @@ class MidpointVI(OneStepMap):
             qs if whole_motion else qs[: rows + 1],
             ps if whole_motion else ps[: rows + 1],
             np.zeros((rows, model.nu)) if inputs is None else inputs[::every][:rows].copy(),
-            np.tile(q[model.nqd :], (rows, 1)) if path is None else path[every - 1 :: every, -1][:rows].copy(),
+            self._held(q, rows) if path is None else path[every - 1 :: every, -1][:rows].copy(),
             lam if whole_motion else lam[:rows],
             its[:rows].astype(np.int64),
             bool(stop),
@@ -524,9 +524,8 @@ class MidpointVI(OneStepMap):
         )
         if isinstance(raised, Stop):
             traj = replace(traj, events=(Occurrence(float(t[done]), str(raised) or "Stop", traj[-1], done),))
-        self._say(
-            traj, "warn" if status and accuracy == "raise" else accuracy, dt, adapt
-        )  # also of a motion that fails
+        if adapt is not None or not good(largest):  # also of a motion that fails
+            self._say(traj, "warn" if status and accuracy == "raise" else accuracy, dt, adapt)
         if status:
             self._fail(status, error, done, float(t[done]), traj[-1], traj)
         return traj
@@ -578,6 +577,11 @@ class MidpointVI(OneStepMap):
     def _say(self, motion: Trajectory, accuracy: str, dt: Array, adapt: float | None) -> None:
         if len(dt):
             say(motion, accuracy, order=self.order, dt=dt, adapt=adapt)
+
+    def _held(self, q: Array, rows: int) -> Array:
+        """Prescribed values (rows, nk) that rest."""
+        width = len(q) - self.model.nqd
+        return np.tile(q[-width:], (rows, 1)) if width else np.empty((rows, 0))
 
     def _fractions(self, adapt: float) -> Array:
         """Lengths of the pieces of a step between which prescribed values are asked for."""

@@ -171,6 +171,11 @@ def _condition(motion: Trajectory, worst: int, samples: int) -> tuple[Condition 
 # ---- what simulate says
 
 
+def good(largest: tuple[float, float]) -> bool:
+    """Whether a motion needs no word: its largest jump of energy and local error, as the core tells them."""
+    return not (largest[JUMP] > JUMP_LIMIT or largest[ERROR] > ERROR_LIMIT)
+
+
 def say(motion: Trajectory, accuracy: str, *, order: int, dt: Array, adapt: float | None = None) -> None:
     """Warn or raise when a step of a motion is no longer good; `dt` (N,) are the lengths of the steps."""
     if motion.checks is not None and accuracy != "ignore":
