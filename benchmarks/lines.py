@@ -145,12 +145,17 @@ def _kernel_by_name(what: str, machine: str) -> Run:
     return _clocked(calls[what])
 
 
+def _unjudged(call: Callable[..., Any]) -> dict[str, Any]:
+    """What tells a call not to judge steps, where that is asked for and the revision can."""
+    known = UNJUDGED in os.environ and "accuracy" in inspect.signature(call).parameters
+    return {"accuracy": "ignore"} if known else {}
+
+
 def _simulate(machine: str, steps: int, order: int = 2) -> Run:
     model, q0, options = _machine(machine)
     vi, more = _integrator(model, 0.01, order=order, **(options if order == 2 else {}))
     start, given = vi.state(q=q0), {**_strings(machine, model, q0, steps), **more}
-    if UNJUDGED in os.environ and "accuracy" in inspect.signature(vi.simulate).parameters:
-        given["accuracy"] = "ignore"
+    given |= _unjudged(vi.simulate)
     return _clocked(lambda: vi.simulate(start, steps=steps, **given))
 
 
@@ -173,7 +178,8 @@ def _rollouts(size: int, count: int, steps: int, lanes: bool) -> Run:
     model, q0, _ = _machine(f"links {size}")
     vi, _ = _integrator(model, 0.01)
     starts = [vi.state(q=np.r_[q0[0] + x, q0[1:]]) for x in np.linspace(-0.1, 0.1, count)]
-    return _clocked(lambda: da.rollouts(vi, starts, steps, threads=1, lanes=lanes))
+    given = _unjudged(da.rollouts)
+    return _clocked(lambda: da.rollouts(vi, starts, steps, threads=1, lanes=lanes, **given))
 
 
 def _filter(trials: int, steps: int) -> Run:
