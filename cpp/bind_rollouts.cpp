@@ -237,7 +237,8 @@ nb::tuple checks(Core& core, const Options& o, const Array& Q, const Array& P, c
 
 // many rollouts: (count, nq), (count, nd), U (count or 1, steps, nu), Rho (...)
 nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p0, const Array& dt, const OptArray& U,
-                   const OptArray& Rho, bool shared_u, bool shared_rho, int threads, bool lanes, bool keep) {
+                   const OptArray& Rho, bool shared_u, bool shared_rho, int threads, bool lanes, bool keep,
+                   bool judged) {
   const ModelData& M = core.model();
   Sizes z(M);
   size_t count = z.nq ? q0.size() / z.nq : 0;
@@ -248,7 +249,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
   const double *u = sized(U, (shared_u ? 1 : count) * steps * z.nu, "u"),
                *rho = path(Rho, shared_rho ? 1 : count, steps, z.nqk, o, &by_part);
   size_t rows = keep ? steps + 1 : 1, rho_rows = size_t(steps) * (by_part ? o.parts->count : 1);
-  const size_t check_rows = keep ? steps : steps > 0;
+  const size_t check_rows = !judged ? 0 : keep ? steps : steps > 0;
   double *Q, *P, *L, *C;
   nb::object aq = make_array({count, rows, z.nq}, &Q), ap = make_array({count, rows, z.nd}, &P),
              al = make_array({count, keep ? size_t(steps) : 0, z.nc}, &L),
@@ -279,7 +280,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
                      nullptr,
                      keep ? 1 : 0,
                      by_part};
-      r[n].checks = C + c * check_rows * kChecks;
+      r[n].checks = judged ? C + c * check_rows * kChecks : nullptr;
     }
     RolloutStatus* st = &status[size_t(g) * width];
     if (lanes) {
@@ -290,7 +291,7 @@ nb::tuple rollouts(Core& core, const Options& o, const Array& q0, const Array& p
     for (int from = 0; from < steps && !stop && st->status == 0; from += block)
       *st = k.rollout(s, o, r[0], from, from + block < steps ? from + block : steps, from > 0);
   });
-  if (keep)
+  if (keep && judged)
     for (size_t c = 0; c < count; ++c) judge_first(C + c * check_rows * kChecks, status[c].steps);
   nb::list done, codes;
   for (const RolloutStatus& st : status) {
@@ -360,7 +361,7 @@ void bind_rollouts(nb::class_<Core>& c) {
            nb::arg("kinematic").none())
       .def("rollouts", &rollouts, nb::arg("options"), nb::arg("q"), nb::arg("p"), nb::arg("dt"), nb::arg("u").none(),
            nb::arg("kinematic").none(), nb::arg("shared_u"), nb::arg("shared_rho"), nb::arg("threads"),
-           nb::arg("lanes"), nb::arg("keep"))
+           nb::arg("lanes"), nb::arg("keep"), nb::arg("judged") = true)
       .def("project", &project);
 }
 

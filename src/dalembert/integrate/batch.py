@@ -97,8 +97,8 @@ def rollouts(
 
     `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores.
     `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
-    does not stop the others: see `completed`. `keep=False` stores only the last states. `accuracy`: "warn", "raise" or "ignore" when steps are not
-    accurate, as in `MidpointVI.simulate`; the message is about the worst rollout. `order` belongs to the integrator: here it is an error.
+    does not stop the others: see `completed`. `keep=False` stores only the last states. `accuracy`: "warn" or "raise" when steps are not
+    accurate, as in `MidpointVI.simulate` (the message is about the worst rollout), or "ignore": steps are not judged. `order` belongs to the integrator: here it is an error.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
@@ -144,6 +144,7 @@ def rollouts(
         crew,
         bool(lanes) and len(starts) > 1,
         bool(keep),
+        judged=accuracy != "ignore",
     )
     completed = np.array(done, dtype=np.int64)
     for i in np.flatnonzero(completed < n):  # what was not computed must not look like a result
@@ -154,7 +155,7 @@ def rollouts(
             q[i, k + 1 :], p[i, k + 1 :], lam[i, k:] = np.nan, np.nan, np.nan
     for i in np.flatnonzero(completed < n):
         checks[i, int(completed[i]) if keep else 1 :] = np.nan
-    batch = Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop), checks)
+    batch = Rollouts(vi, t, q, p, lam, us, rhos, completed, bool(stop), checks if accuracy != "ignore" else None)
     if model.gaps and accuracy != "ignore":
         ends = q.reshape(-1, model.nq)
         say_crossed(model, np.tile(t if keep else t[-1:], len(starts)), ends, "rollouts", accuracy)

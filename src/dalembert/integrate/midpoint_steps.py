@@ -162,6 +162,7 @@ class MidpointSteps(Steps):
             1,
             True,
             False,
+            judged=False,
         )
         if stop:
             raise KeyboardInterrupt
@@ -184,6 +185,7 @@ class MidpointSteps(Steps):
             (os.cpu_count() or 1) if threads is None else threads,
             len(X0) > 1,
             True,
+            judged=False,
         )
         if stop:
             raise KeyboardInterrupt
