@@ -4,7 +4,8 @@
 //   a gap  phi_i = scale_i h_i(q)  that is not held is below -kTouch at the end, or may have closed in between: it
 //   falls
 //          at the start, rises at the end, and Hermite's cubic through both ends comes near or below zero;
-//   a contact that is held pulls: the multiplier of its row is negative at one of the ends;
+//   a contact that is held pulls: the multiplier of its row is negative at one of the ends; prescribed velocities
+//          change from the step before to this one as if by an acceleration that lasts for the step;
 //   the number sign (x(q) - level) of an event that stops has passed zero; all of them are kept, (rows, crossings).
 // Where exactly this happens, and what follows, is for the caller to find out. The rates of gaps need velocities, which
 // cost half a step: they are asked for only where a gap is not larger than kNear times its last two changes (a gap that
@@ -13,6 +14,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include "core.hpp"
 #include "elements/all.hpp"
 
@@ -32,6 +34,7 @@ struct Guard {
   std::vector<double> scale;  // (gaps)
   std::vector<int> held;      // gaps that are constraints of the steps,
   int pressed = 0;            // from this row on
+  std::vector<double> rate;   // prescribed velocities before the first step; empty: those of the first step
   std::vector<Crossing> crossings;
 };
 
@@ -60,6 +63,8 @@ class Watchman {
         crossed_(crossed),
         here_(core),
         n_(guard.scale.size()) {
+    if (!g_.rate.empty() && g_.rate.size() != size_t(M_.nk))
+      throw std::invalid_argument("one rate per prescribed velocity");
     if (g_.gaps) sort_gaps(g_.gaps->model());
     for (std::vector<double>* x : {&gap_, &before_, &moved_, &down_, &rate_, &h_}) x->assign(n_, 0.0);
     jacobian_.assign(n_ * M_.nv + 1, 0.0);
@@ -169,6 +174,8 @@ class Watchman {
   bool pulls(int k, int step) {
     velocity(k, step);
     std::fill(acc_.begin(), acc_.end(), 0.0);
+    const double* before = step ? r_.Vrho + size_t(step) * M_.nk : g_.rate.empty() ? nullptr : g_.rate.data();
+    for (int i = 0; before && i < M_.nk; ++i) acc_[M_.nd + i] = (v_[M_.nd + i] - before[i]) / r_.dt[step];
     k_.acceleration(here_, q(k), v_.data(), r_.U ? r_.U + size_t(step) * M_.nu : nullptr, acc_.data(), lam_.data());
     for (size_t j = 0; j < g_.held.size(); ++j)
       if (!(lam_[g_.pressed + j] / g_.scale[g_.held[j]] >= 0)) return true;

@@ -443,7 +443,7 @@ template <class T> struct Quality {
     if (steps++ > 0) {
       const T moving = scale + T(kRestShare) * most_kinetic;
       const T inverse = T(1.0) / (moving + T(kRoundShare) * most_size + T(1e-300));
-      little = any(lt(moving, T(kLittle) * most_size));
+      little = any(le(moving, T(kLittle) * most_size));  // also where nothing moves at all
       if (__builtin_fabs(dt[0] - dt[1]) <= kSameLength * dt[0]) out.jump = fabs_(mean - mean_last) * inverse;
       if (steps > 2) {
         T once = sqrt_(last->strain * inverse) * T(1 / (12 * 1.4142135623730951));

@@ -10,7 +10,7 @@ import pytest
 
 import dalembert as da
 from dalembert import models
-from dalembert.integrate.events import Watch
+from dalembert.integrate.events import Watch, zero
 
 G = 10.0
 ball = da.Model([da.tz("z", name="ball", mass=1.0)], [da.Gravity((0, 0, -G))], name="ball")
@@ -145,6 +145,30 @@ def test_a_stopped_motion_goes_on_and_motions_add_up():
     assert not both[:2].events
     assert first[:3] + first[2:] is not first
     assert np.array_equal((first[:3] + first[2:]).q, first.q)
+
+
+def test_cuts_at_an_event_keep_it_once():
+    vi = da.MidpointVI(pushed, dt=0.1)
+    motion = vi.simulate(vi.state(v=[1.0]), time=2.0, events=da.Event("t", at=1.0))
+    (event,) = motion.events
+    at = int(np.flatnonzero(motion.t == event.time)[0])
+    assert (motion[: at + 1] + motion[at:]).events == motion.events
+    assert not motion[at:].events
+
+
+@pytest.mark.parametrize("above", [0.0, 2e-19, -2e-19])
+def test_zeros_are_between_neighbours(above):
+    """Also where a guess is right up to rounding at once: its neighbour on the other side is found, too."""
+    calls: list[float] = []
+
+    def gap(x: float) -> float:
+        calls.append(x)
+        return 0.002 - x + above
+
+    for end in (0.003, 0.004, 0.0025, 0.0061):
+        before, after = zero(gap, 0.0, gap(0.0), end, gap(end), 1e-16 * end)
+        assert 0.002 - 1e-18 < before <= after < 0.002 + 1e-18
+    assert len(calls) < 60
 
 
 def test_every_and_files(tmp_path):

@@ -519,6 +519,41 @@ def test_derivatives_with_a_plane_that_moves():
     np.testing.assert_allclose(by[[0, 1, 2]], found, atol=1e-7)
 
 
+def on_a_falling_table(dt: float, bend: np.ndarray | None = None) -> da.Trajectory:
+    """A ball on a table that swings by 0.2 m, whose acceleration is g at 0.0723 s and then more."""
+    table = da.tz(da.Kinematic("lift"), name="table")
+    model = da.Model([table, da.tz("z", name="ball", mass=1.0)], [DOWN, da.Contact("ball", plane="table")])
+    vi = da.MidpointVI(model, dt=dt)
+    steps = round(2.5 / dt) if bend is None else len(bend)
+    path = 0.2 * np.sin(9 * dt * np.arange(1, steps + 1)) + (0.0 if bend is None else bend)
+    return vi.simulate(vi.state(), steps=steps, kinematic=path[:, None])
+
+
+def test_a_ball_leaves_a_table_that_falls_away():
+    """Three times, in the step in which the table's acceleration passes g: prescribed velocities are those of the steps."""
+    for dt in (0.01, 0.005, 0.0025):
+        motion = on_a_falling_table(dt)
+        left = [p.step * dt + p.length for p in motion.pieces if p.cause == "force"]
+        assert len(left) == len(motion.impacts) >= 3
+        assert abs(left[0] - 0.0723) < dt
+        assert da.gaps(motion.model, motion.q).min() > -1e-12
+
+
+def test_derivatives_through_a_release_from_a_table():
+    bend = 1e-3 * np.sin(np.arange(20.0))
+    motion = on_a_falling_table(0.01, bend)
+    assert any(p.cause == "force" for p in motion.pieces)
+    A, B = motion.linearize()
+    for k in (2, 6, 9, 15):
+        by = np.zeros(4)
+        for i, (a, b) in enumerate(zip(A, B, strict=True)):
+            by = a @ by + b[:, 0] * (i == k)
+        e = 1e-6 * np.eye(20)[k]
+        more, less = (on_a_falling_table(0.01, bend + s * e) for s in (1, -1))
+        found = (np.r_[more.q[-1], more.p[-1]] - np.r_[less.q[-1], less.p[-1]]) / 2e-6
+        np.testing.assert_allclose(by[[0, 1, 2]], found, atol=1e-6)
+
+
 def test_derivatives_of_motions_without_impacts_are_those_of_the_system():
     vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
     motion = vi.simulate(vi.state(q={"theta": 0.5}), steps=20)
@@ -691,6 +726,34 @@ def test_limits_that_nothing_touches_change_no_bit_and_cost_one_call(order, monk
     np.testing.assert_array_equal(there.q, here.q)
     np.testing.assert_array_equal(there.p, here.p)
     np.testing.assert_array_equal(there.checks, here.checks)
+
+
+@pytest.mark.parametrize("e", [0.0, 1.0])
+def test_a_slider_between_stops(e):
+    """100 blows, five in a step, at exact places; a slider that stands at its stop is accurate, and no warning is given."""
+    model = da.Model([da.tx("x", mass=1.0)], [da.Limit("x", -0.001, 0.001, restitution=e)])
+    vi = da.MidpointVI(model, dt=0.01)
+    motion = vi.simulate(vi.state(q=[0.0], v=[1.0]), steps=20)
+    assert len(motion.impacts) == (100 if e else 1)
+    np.testing.assert_allclose(
+        [i.time for i in motion.impacts], 0.001 + 0.002 * np.arange(len(motion.impacts)), atol=1e-15
+    )
+    np.testing.assert_allclose(motion.q[-1], 0.0 if e else 0.001, atol=1e-15)
+    stop = da.Model([da.tx("x", mass=1.0)], [da.Limit("x", -0.1, 0.1)])
+    vi = da.MidpointVI(stop, dt=0.01)
+    for start in (vi.state(q=[0.0], v=[1.0]), vi.state(q=[0.1]), vi.state(q=[-0.1])):
+        vi.simulate(start, steps=40, accuracy="raise")
+
+
+def test_blows_at_cuts_are_kept_once():
+    free = da.Model([da.tx("x", mass=1.0)], [da.Limit("x", high=1.0, restitution=0.5)])
+    vi = da.MidpointVI(free, dt=0.1)
+    motion = vi.simulate(vi.state(v=[1.0]), time=2.0)  # hits after ten steps
+    for at in (9, 10, 11):
+        both = motion[: at + 1] + motion[at:]
+        assert both.impacts == motion.impacts
+        np.testing.assert_allclose(both.linearize()[0], motion.linearize()[0], atol=1e-14)
+        assert len(motion[at:].impacts) == sum(bool(p.jumps) for p in motion[at:].pieces)
 
 
 @pytest.mark.parametrize("dt", [0.4, 0.2, 0.05])

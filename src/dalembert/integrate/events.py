@@ -122,7 +122,7 @@ class Occurrence:
     time: float
     name: str
     state: State
-    step: int  # of the simulation, also where only each n-th state is kept
+    step: int  # of the simulation that found it, also where only each n-th state is kept, or motions are cut and joined
 
     def __repr__(self) -> str:
         return f"Occurrence({self.name!r} at t = {self.time:.9g})"
@@ -349,9 +349,14 @@ def zero(f: Callable[[float], float], a: float, fa: float, b: float, fb: float, 
     """
     first, start, last, end = a, fa, b, fb  # the bracket in its order
     x1, f1, x2, f2 = b, fb, a, fa
-    x3, f3, share = a, fa, 0.5
+    x3, f3, share, least = a, fa, 0.5, 0.0
     for _ in range(200):
         x = x1 + share * (x2 - x1)
+        if abs(x - x1) <= least:  # the guess is the zero up to rounding: find the other side, by ever longer steps
+            least = max(4 * least, math.ulp(x1))
+            x = x1 + math.copysign(least, x2 - x1)
+            if abs(least) >= abs(x2 - x1):
+                x = x1 + (x2 - x1) / 2
         if not (min(x1, x2) < x < max(x1, x2)):
             break
         fx = f(x)

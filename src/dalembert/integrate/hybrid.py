@@ -178,6 +178,20 @@ class Run:
             return np.zeros(m.nkv)
         return np.asarray(m.prescribed.difference(self.Q[k, m.nqd :], self.rho[k]) / self.dt[k])
 
+    def _rate_before(self) -> Array | None:
+        """Velocities of the prescribed variables before the step: those of the last one, or of a start that has some."""
+        m, k = self.model, self.k
+        if not m.nk:
+            return None
+        if k:
+            return np.asarray(m.prescribed.difference(self.Q[k - 1, m.nqd :], self.rho[k - 1]) / self.dt[k - 1])
+        return self.v_rho if self.v_rho is not None and self.v_rho.any() else None
+
+    def _drift(self) -> Array:
+        """Accelerations of the prescribed variables during the step: contacts that are held feel them."""
+        before, k = self._rate_before(), self.k
+        return np.zeros(self.model.nkv) if before is None else (self._rate(self.q) - before) / self.dt[k]
+
     def _over_at_start(self) -> bool:
         """Whether a condition of `until` holds already: its event is then the start."""
         here = self._instants(self.t[:1], self.Q[:1], self.P[:1], np.zeros((0, self.model.nq)))
@@ -230,7 +244,7 @@ class Run:
     def _guard(self) -> Any:
         """What ends the steps of a chunk early; None if nothing does."""
         if self.contacts is not None:
-            return self.contacts.guard(self.held, self.crossings)
+            return self.contacts.guard(self.held, self.crossings, self._rate_before())
         return _core.Guard(None, np.zeros(0), (), 0, self.crossings) if self.crossings else None
 
     def _accept(self, steps: slice, q: Array, p: Array, lam: Array, its: Any, checks: Array) -> None:
@@ -304,6 +318,7 @@ class Run:
             if isinstance(answer, State):
                 self.q, self.p = self.vi._checked(answer)
                 self.held = ()
+                check_gaps(self.model, self.q, f"the state that event '{self.found[-1].name}' returns")
             elif answer is not None:
                 self.over = True
             if self.dt[k] - self.begun <= 1e-12 * self.dt[k]:
@@ -525,7 +540,7 @@ class Run:
         """Forces of the contacts that are held, positive when they push."""
         m = self.current.model
         v = core(m).velocity(q[None], p[None], rate[None])[0][0]
-        lam = core(m).acceleration(q, v, u, np.zeros(m.nkv))[1][self._pressed]
+        lam = core(m).acceleration(q, v, u, self._drift())[1][self._pressed]
         return np.asarray(lam / np.array([self.model.gaps[i].scale for i in self.held]))
 
     def _contact_hits(self, end: Solution, h: float) -> list[Hit]:
@@ -633,7 +648,7 @@ class Run:
 
     def _resting(self, here: Any, blow: Blow, closed: Any) -> tuple[tuple[int, ...], Array]:
         """Which of the gaps of a blow that are `closed` (they do not open) stay so, and the accelerations of all of them then."""
-        free = here.accelerations(self.u[self.k], blow.rows, blow.p)
+        free = here.accelerations(self.u[self.k], blow.rows, blow.p, self._drift())
         A = here.resistance(blow.rows)
         calm = np.flatnonzero(closed)
         force = complementary(A[np.ix_(calm, calm)], free[calm])

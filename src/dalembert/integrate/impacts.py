@@ -50,7 +50,7 @@ CROSSED = 1e-8  # of a gap that cannot be meant
 @dataclass(frozen=True)
 class Impact:
     """A contact that was hit: `time` (s), `name` of the gap, `impulse` (N s, or N m s at a joint), `energy` lost (J), `place` (3,) of the frame's
-    origin in the world (None for a joint), speeds of the gap `before` and `after`, and the `step` during which it was.
+    origin in the world (None for a joint), speeds of the gap `before` and `after`, and the `step` of the simulation during which it was.
 
     Of several contacts at once each has its share of the energy, and the sum is what was lost; a single one can then be negative."""
 
@@ -110,9 +110,9 @@ class Contacts:
             )  # fmt: skip
         return self._held[held]
 
-    def guard(self, held: tuple[int, ...], crossings: Sequence[Crossing]) -> _core.Guard:
-        """What ends a rollout of `holding(held)`: gaps that close, contacts that pull, events."""
-        return _core.Guard(*gap_rows(self.model), held, self.model.nh, crossings)
+    def guard(self, held: tuple[int, ...], crossings: Sequence[Crossing], rate: Array | None) -> _core.Guard:
+        """What ends a rollout of `holding(held)`: gaps that close, contacts that pull, events; `rate`: prescribed velocities before it."""
+        return _core.Guard(*gap_rows(self.model), held, self.model.nh, crossings, [] if rate is None else rate.tolist())
 
     def gap(self, q: Array, i: int) -> float:
         """One gap at q (nq,)."""
@@ -170,11 +170,11 @@ class Touch:
         rows = list(rows)
         return np.asarray(self.gradients[rows, : self.model.nd] @ self._yielding[:, rows])
 
-    def accelerations(self, u: Array, rows: Sequence[int], p: Array) -> Array:
-        """Second derivatives in time of some gaps with the momentum p where no contact pushes."""
+    def accelerations(self, u: Array, rows: Sequence[int], p: Array, ddq_kin: Array) -> Array:
+        """Second derivatives in time of some gaps with the momentum p and prescribed accelerations where no contact pushes."""
         m = self.model
         v = core(m).velocity(self.q[None], p[None], self.v_rho[None])[0][0]
-        ddq = acceleration(m, self.q, v, u).ddq
+        ddq = acceleration(m, self.q, v, u, ddq_kin).ddq
         unit = np.eye(len(self.gradients))
         bend = np.array([v @ gap_hessian(m, self.q, unit[i]) @ v for i in rows])
         return np.asarray(self.gradients[list(rows)] @ ddq + bend)

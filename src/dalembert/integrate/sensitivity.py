@@ -61,7 +61,7 @@ def linearize_motion(motion: Trajectory) -> tuple[Array, Array]:
             done = k + pieces[0].steps
             held = contacts.holding(pieces[0].held)
             for j in range(k, done):
-                step = _Step(vi, held, X[j], U[j], float(motion.dt[j]))
+                step = _Step(vi, held, X[j], U[j], float(motion.dt[j]), j == 0)
                 step.go(held, float(motion.dt[j]))
                 A[j], B[j] = step.result()
         else:
@@ -94,7 +94,7 @@ def _split(
     motion: Trajectory,
 ) -> tuple[Array, Array]:
     """A and B of a step in pieces; `last`: it ends with an event."""
-    step = _Step(vi, contacts.vi, x, u, dt)
+    step = _Step(vi, contacts.vi, x, u, dt, pieces[0].step == 0)
     for i, piece in enumerate(pieces):
         end = i == len(pieces) - 1
         if piece.cause == "event" and not (last and end):
@@ -117,7 +117,7 @@ def _split(
 class _Step:
     """A step as it is walked through: the state x, its derivative D (ndx, ndx + nu) by the step's start and inputs, and that of the time `begun`."""
 
-    def __init__(self, vi: MidpointVI, free: MidpointVI, x: Array, u: Array, dt: float) -> None:
+    def __init__(self, vi: MidpointVI, free: MidpointVI, x: Array, u: Array, dt: float, first: bool) -> None:
         self.vi, self.model, self.x, self.u, self.dt = vi, vi.model, x.copy(), u, dt
         m = self.model
         self.D = np.eye(vi.ndx, vi.ndx + vi.nu)
@@ -128,10 +128,16 @@ class _Step:
         self.by_rho[:, m.nd : m.nv] = np.eye(nkv)
         if nkv:
             self.by_input[:, vi.ndx + m.nu :] = np.eye(nkv)
-        self.x[m.nq + m.nd :] = self.way / dt
+        before, self.x[m.nq + m.nd :] = self.x[m.nq + m.nd :].copy(), self.way / dt
         self.D[m.nv + m.nd :] = (self.by_input - self.by_rho) / dt
         for place in m.prescribed.places:  # its velocity is the input
             self.D[m.nv + m.nd :][place.v] = self.by_input[place.v]
+        # prescribed accelerations, as contacts that are held feel them, and their derivative
+        self.drift, self.by_drift = np.zeros(nkv), np.zeros((nkv, self.D.shape[1]))
+        if not first:
+            self.drift = (self.x[m.nq + m.nd :] - before) / dt
+            self.by_drift = self.D[m.nv + m.nd :] / dt
+            self.by_drift[:, m.nv + m.nd : self.vi.ndx] -= np.eye(nkv) / dt
 
     def result(self) -> tuple[Array, Array]:
         """A, B."""
@@ -178,42 +184,50 @@ class _Step:
             slope[nv : nv + nd] = lagrangian_first(m, q, v)[0][:nd] + force(m, q, v, self.u[: m.nu])
         self.D = D
         if vi.model.nc > m.nc:
-            settled = self.settle(vi)
-            slope = settled @ slope
+            kept = self.x.copy(), self.D
+            slope = self.settle(vi) @ slope
+            if (
+                length <= 1e-9 * self.dt
+            ):  # the momentum is still that at the end of the step before, with its prescribed velocities
+                self.x, self.D = kept
         if to_end:
             self.D = self.D - np.outer(slope, self.T)
-        elif cause:
-            by_x, by_u = self._gradient(cause, number, vi, held)
+        elif cause == "gap" or (
+            cause and length
+        ):  # what pulls at once, because inputs jump there, lets go at a fixed time
+            by_x, by_u, by_drift = self._gradient(cause, number, vi, held)
             rate = float(by_x @ slope)
             if abs(rate) > 1e-9 * np.abs(by_x) @ np.abs(slope):  # else it only touches, and the time stays
-                ds = -(by_x @ self.D + by_u @ inputs) / rate
+                ds = -(by_x @ self.D + by_u @ inputs + by_drift @ self.by_drift) / rate
                 self.D = self.D + np.outer(slope, ds)
                 self.T = self.T + ds
         self.begun += length
 
-    def _gradient(self, cause: str, number: int, vi: MidpointVI, held: tuple[int, ...]) -> tuple[Array, Array]:
-        """Derivatives (ndx,) and (nu,) of what is zero at the end of a piece."""
+    def _gradient(self, cause: str, number: int, vi: MidpointVI, held: tuple[int, ...]) -> tuple[Array, Array, Array]:
+        """Derivatives (ndx,), (nu,) and (nkv,) of what is zero at the end of a piece, by the state, the inputs and prescribed accelerations."""
         m = self.model
         row = np.zeros(self.vi.ndx)
         q = self.x[: m.nq]
         if cause == "gap":
             row[: m.nv] = gap_jacobian(m, q)[number]
-            return row, np.zeros(m.nu)
+            return row, np.zeros(m.nu), np.zeros(m.nkv)
         i = m.nh + held.index(number)
         if m.nc > m.nh:  # what rolls has no derivatives of accelerations
 
             def press(d: Array) -> Array:
-                x, u = self.vi.retract(self.x, d[: self.vi.ndx]), self.u[: m.nu] + d[self.vi.ndx :]
+                at, by_u, by_drift = np.split(d, [self.vi.ndx, self.vi.ndx + m.nu])
+                x, u = self.vi.retract(self.x, at), self.u[: m.nu] + by_u
                 v = velocity_slope(vi, vi.model, x, slope=False)[0]
-                return acceleration(vi.model, x[: m.nq], v, u).lam[i : i + 1]
+                return acceleration(vi.model, x[: m.nq], v, u, self.drift + by_drift).lam[i : i + 1]
 
-            by = slopes(press, self.vi.ndx + m.nu)[0]
-            return by[: self.vi.ndx], by[self.vi.ndx :]
+            by = slopes(press, self.vi.ndx + m.nu + m.nkv)[0]
+            ends = self.vi.ndx, self.vi.ndx + m.nu
+            return by[: ends[0]], by[ends[0] : ends[1]], by[ends[1] :]
         v, dv = velocity_slope(vi, vi.model, self.x)
-        found = acceleration(vi.model, q, v, self.u[: m.nu], derivatives=True)
-        by_q, by_v, by_u = (np.asarray(by)[i] for by in (found.lam_q, found.lam_v, found.lam_u))
+        found = acceleration(vi.model, q, v, self.u[: m.nu], self.drift, derivatives=True)
+        by_q, by_v, by_u, by_drift = (np.asarray(by)[i] for by in (found.lam_q, found.lam_v, found.lam_u, found.lam_k))
         row[: m.nv] = by_q
-        return row + by_v @ dv, by_u
+        return row + by_v @ dv, by_u, by_drift
 
     def settle(self, vi: MidpointVI) -> Array:
         """Leave out of the momentum what the contacts held by vi absorb; the derivative (ndx, ndx) of that."""

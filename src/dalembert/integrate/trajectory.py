@@ -231,13 +231,26 @@ class Trajectory:
             if last <= first:
                 raise ValueError(f"no state in [{key.start}:{key.stop}] of a trajectory with {len(self.t)} states")
             steps = slice(first, last - 1)
+            begin, end = float(self.t[first]), float(self.t[last - 1])
+
+            opening = {
+                p.step for p in self.pieces if p.jumps and not (p.steps or p.length)
+            }  # steps that begin with a blow
+
+            def within(
+                time: float, blow: bool = False
+            ) -> bool:  # at a cut: in the piece that ends there, or has the blow
+                if time == begin:
+                    return first == 0 or (blow and first in opening)
+                return begin < time < end or (time == end and not (blow and last - 1 in opening))
+
             return self.picked(
                 key,
                 steps,
                 steps,
                 checks=None if self.checks is None else self.checks[steps],
-                events=tuple(e for e in self.events if self.t[first] <= e.time <= self.t[last - 1]),
-                impacts=tuple(i for i in self.impacts if self.t[first] <= i.time <= self.t[last - 1]),
+                events=tuple(e for e in self.events if within(e.time)),
+                impacts=tuple(i for i in self.impacts if within(i.time, True)),
                 pieces=tuple(p for piece in self.pieces for p in piece.within(first, last - 1)),
             )
         k = range(len(self.t))[key]
