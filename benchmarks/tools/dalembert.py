@@ -345,11 +345,11 @@ def closed_chain(dt: float, steps: int, plain: bool = False) -> Case:
     return Case(lambda: vi.simulate(start, steps=steps), read)
 
 
-def rolling_disk(dt: float, time: float, order: int) -> Case:
+def rolling_disk(dt: float, time: float, order: int, tolerance: float) -> Case:
     """A disk that rolls and falls: the place of its centre at the end, and with what velocities it began (world axes)."""
     disk = da.floating("b", name="disk", mass=1.0, inertia=machines.DISK_INERTIA)
     model = da.Model([disk], [da.Gravity((0, 0, -machines.GRAVITY)), da.RollingDisk("disk", machines.DISK_RADIUS)])
-    vi = da.MidpointVI(model, dt, order=order)
+    vi = da.MidpointVI(model, dt, order=order, tolerance=tolerance)
     lean = machines.DISK_LEAN
     turned = da.rotation.exponential(np.array([lean, 0.0, 0.0]))
     q = model.configuration.point({"b": turned, "b.z": machines.DISK_RADIUS * np.cos(lean)})

@@ -171,7 +171,9 @@ def build(machine: str, size: int) -> Case:
     return Case(run)
 
 
-def rolling_disk(dt: float, time: float, velocity: list[float], rates: list[float], rho: float) -> Case:
+def rolling_disk(
+    dt: float, time: float, velocity: list[float], rates: list[float], rho: float, tolerance: float
+) -> Case:
     """A rigid body with the rolling-disc joint, generalized-alpha."""
     from exudyn.utilities import RigidBodyInertia, RotationMatrixX
 
@@ -197,7 +199,7 @@ def rolling_disk(dt: float, time: float, velocity: list[float], rates: list[floa
     settings.timeIntegration.verboseMode = 0
     settings.timeIntegration.generalizedAlpha.spectralRadius = rho
     settings.timeIntegration.newton.useModifiedNewton = True
-    settings.timeIntegration.newton.relativeTolerance = 1e-10
+    settings.timeIntegration.newton.relativeTolerance = tolerance
     settings.solutionSettings.writeSolutionToFile = False
     settings.displayComputationTime = False
     settings.displayStatistics = False
