@@ -396,10 +396,11 @@ class MidpointVI(OneStepMap):
 
     def _taken(self, state: State) -> tuple[Array, Array]:
         """As `_checked`, in a third of the time for what the core can take as it is."""
-        if type(state) is State and self.model.configuration.flat and type(state.t) is float and math.isfinite(state.t):
-            q, p = state.q, state.p
+        if type(state) is State and type(state.t) is float and math.isfinite(state.t):
+            q, p, space = state.q, state.p, self.model.configuration
             plain = _as_is(q, self._q_shape) and _as_is(p, self._p_shape)
-            if plain and q.flags.c_contiguous and p.flags.c_contiguous and all_finite(q) and all_finite(p):
+            plain = plain and q.flags.c_contiguous and p.flags.c_contiguous and all_finite(q) and all_finite(p)
+            if plain and (space.flat or space.is_unit(q)):
                 return q, p
         return self._checked(state)
 

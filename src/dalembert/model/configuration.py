@@ -177,6 +177,14 @@ class Configuration:
                 q[place.q] /= length
         return q
 
+    def is_unit(self, q: Array) -> bool:
+        """Whether the quaternions of a configuration (nq,) have length 1 to rounding: `point` would leave them as they are.
+
+        >>> Configuration([("b", KINDS["ball"])]).is_unit(np.array([0.6, 0.0, 0.8, 0.0]))
+        True
+        """
+        return all(abs(np.vdot(x, x) - 1.0) <= 1e-15 for x in (q[place.q] for place in self.places))
+
     def unit(self, rows: Array, what: str) -> Array:
         """Configurations (..., nq) as they are, whose quaternions must be unit ones.
 
