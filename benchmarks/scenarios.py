@@ -778,10 +778,10 @@ def tumbling(bench: Bench) -> None:
 
     (exact,) = bench.measure([own(0.0005, 6)], rounds=1, warm=False, budget=10.0)
     exact = np.asarray(exact.result["end"])
-    entries = [(dt, own(dt, 2)) for dt in (0.04, 0.02, 0.01, 0.005, 0.002, 0.001)]
-    entries += [(dt, own(dt, 4)) for dt in (0.1, 0.04, 0.02, 0.01, 0.005, 0.002)]
-    entries += [(dt, own(dt, 6)) for dt in (0.1, 0.05, 0.04, 0.02, 0.01)]
-    steps = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
+    entries = [(dt, own(dt, 2)) for dt in (0.1, 0.05, 0.04, 0.02, 0.01, 0.005, 0.002, 0.001)]
+    entries += [(dt, own(dt, 4)) for dt in (0.2, 0.1, 0.05, 0.04, 0.02, 0.01, 0.005, 0.002)]
+    entries += [(dt, own(dt, 6)) for dt in (0.2, 0.1, 0.05, 0.04, 0.02, 0.01)]
+    steps = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
     peers = [("mujoco", m) for m in ("Euler", "implicit", "RK4")] + [("pinocchio", m) for m in ("euler", "rk4")]
     for tool, method in [*peers, ("drake", "discrete")]:
         for dt in steps:

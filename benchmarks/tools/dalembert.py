@@ -373,4 +373,4 @@ def tumbling(dt: float, time: float, order: int) -> Case:
     def read(motion: Any) -> dict[str, Any]:
         return {"end": da.rotation.matrix(motion.q[-1, 3:7])}
 
-    return Case(lambda: vi.simulate(start, steps, every=steps, accuracy="ignore"), read)
+    return Case(lambda: vi.simulate(start, steps, accuracy="ignore"), read)
