@@ -65,6 +65,29 @@ def test_a_mechanism_in_a_plane_is_folded(fold, tmp_path):
         x = new
 
 
+@pytest.mark.parametrize("plane", [True, False])
+def test_a_loop_that_ends_where_it_begins(plane, tmp_path):
+    """Both points of its constraint are at the origin, where no position says how large rounding is."""
+    tree = None
+    for i in reversed(range(4)):
+        body = da.tz(-0.2, *([] if tree is None else [tree]), name=f"t{i}", mass=0.1, inertia=(1e-3, 1e-3, 1e-3))
+        tree = da.rx(f"j{i}", body) if plane or i else da.rx("j0", da.ry("side", body, inertia=(1e-3, 1e-3, 1e-3)))
+    assert tree is not None
+    ends = [da.PointOnPlane("t3", (0, 1, 0), "world"), da.PointOnPlane("t3", (0, 0, 1), "world")]
+    model = da.Model([tree], [da.Gravity(), *ends], name="ring")
+    vi = da.MidpointVI(model, 0.01)
+    state = vi.state(q=da.satisfy_constraints(model, {"j0": 0.3, "j1": 1.2, "j2": 1.6, "j3": 1.5}))
+    x = np.concatenate([state.q, state.p])
+    c = Compiled(vi, tmp_path, start=x, vectors=1)
+    for _ in range(30):
+        new = vi.f(x, [])
+        c.start(x)
+        assert c.step([]) == 0
+        assert np.abs(c.x - new).max() < 1e-12
+        assert c.lib.shim_iterations(c.m) <= 6
+        x = new
+
+
 def test_what_cannot_be_written_is_an_error_that_names_it(tmp_path):
     with pytest.raises(ExportError, match="lengths"):
         export_c(da.MidpointVI(da.models.pendulum(), [0.01, 0.02]), tmp_path)

@@ -65,7 +65,7 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
         "angles": len(sensor.angles),
         "nz": nz,
         "z_names": sensor.names,
-        "noise_entry": "(i / NX == i % NX ? noise[i / NX] : 0)" if diagonal else "noise[i]",
+        "noise_full": not diagonal,
         "noise_rows": len(rows) if moving else 0,
         "noise_row": f"process_noise + m->predicted * {'NX' if diagonal else 'NX * NX'}" if moving else "process_noise",
     }

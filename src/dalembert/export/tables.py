@@ -97,6 +97,19 @@ class Writer:
             raise ExportError(f"the table {name} needs numbers up to {most}: the model is too large", culprit=name)
         return _table(kind, name, f"[{max(1, len(values))}]", [str(int(i)) for i in values] or ["0"], note)
 
+    def lookup(self, name: str, values: Sequence[float], note: str = "", *, real: bool = False) -> str:
+        """A table behind a macro NAME(i); without the table where all values are equal, or those of 0, 1, 2, ... moved by a constant."""
+        first = values[0] if values else 0
+        note = f" /* {note} */" if note else ""
+        if all(x == first for x in values):
+            rule = f"R({self.number(first)})" if real else f"{first}"
+        elif not real and all(x == first + i for i, x in enumerate(values)):
+            rule = f"((i) + {first})" if first else "(i)"
+        else:
+            table = self.reals(name, values) if real else self.integers(name, [int(x) for x in values])
+            return f"{table}#define {name.upper()}(i) {name}[i]{note}\n"
+        return f"#define {name.upper()}(i) {rule}{note}\n"
+
 
 def _table(kind: str, name: str, sizes: str, inside: list[str], note: str) -> str:
     lines, line = [], ""
@@ -149,10 +162,10 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
     parts = [
         f"/* joints, each after its parent: {_wrapped(comment)} */\n",
         write.integers("joint_parent", [j["parent"] for j in joints], "pose of the parent: 0 the world, j + 1 joint j"),
-        write.integers("joint_turns", [int(j["kind"] >= 3) for j in joints], "1 hinge, 0 slider"),
-        write.integers("joint_q", [j["q"] for j in joints]),
-        write.integers("joint_v", [j["v"] for j in joints]),
-        write.integers("joint_node", [j["node"] for j in joints[: plain["nm"]]], "composite body that it carries"),
+        write.lookup("joint_turns", [int(j["kind"] >= 3) for j in joints], "1 hinge, 0 slider"),
+        write.lookup("joint_q", [j["q"] for j in joints]),
+        write.lookup("joint_v", [j["v"] for j in joints]),
+        write.lookup("joint_node", [j["node"] for j in joints[: plain["nm"]]], "composite body that it carries"),
     ]
     if plane is not None:
         signs = [float(np.sign(plane.axis(j) @ plane.normal)) if j["kind"] >= 3 else 0.0 for j in joints]
@@ -162,7 +175,7 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
             write.reals(
                 "joint_offset", [plane.flat(j["parent"], j["p0"]) for j in joints], "from the parent to the joint"
             ),
-            write.reals("joint_sign", signs, "of hinges: which way round"),
+            write.lookup("joint_sign", signs, "of hinges: which way round", real=True),
             write.reals("joint_slide", slides, "of sliders: where to"),
         ]
     else:
@@ -192,12 +205,12 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
         ]
     hinges = [j["q"] for j in joints if 3 <= j["kind"] < 6 and j["v"] < model.nd]
     if hinges:
-        parts.append(write.integers("hinge_q", hinges))
+        parts.append(write.lookup("hinge_q", hinges))
     spread = "second moment about the normal" if plane else "second moments\n   xx, yy, zz, xy, xz, yz"
     parts += [
         f"/* bodies, about the origin of their joint{'' if plane else ' and along its axes'}: mass, mass times centre, {spread};\n"
         "   node_mass is that of the body and all that it carries */\n",
-        write.integers("body_pose", [n["joint"] for n in nodes]),
+        write.lookup("body_pose", [n["joint"] for n in nodes]),
         write.reals("body_mass", [n["m"] for n in nodes]),
         write.integers("node_parent", [n["parent"] for n in nodes]),
         write.reals("node_mass", [n["mass"] for n in nodes]),
@@ -286,6 +299,8 @@ def _element_tables(
             kinds += [] if word in kinds else [word]
             start, count, first, at = len(numbers), row["nin"], len(inputs), len(columns)
             numbers += _numbers(row, table, plane)
+            if kind == "Direction":
+                numbers.append(_length(row, table, plain["joints"]))
             axes = 0
             if kind == "Wrench":
                 axes = int(row["par"][6])
@@ -439,6 +454,14 @@ def _about(plane: Plane, node: dict[str, Any]) -> float:
     xx, yy, zz, xy, xz, yz = node["I"]
     axis = plane.rotation[node["joint"]].T @ plane.normal
     return float(axis @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axis)
+
+
+def _length(row: Row, table: Table, joints: list[Facts]) -> float:
+    """The longest piece between the points of a constraint: its positions are no more exact than that."""
+    moving = [j for j in table.local_joint[row["vars"] : row["vars"] + row["n"]] if j > 0]
+    pieces = [joints[j - 1]["p0"] for j in moving if joints[j - 1]["parent"] in moving]
+    pieces += [table.sites[row[site]]["p"] for site in ("site_a", "site_b") if row[site] >= 0]
+    return max(float(np.linalg.norm(p)) for p in pieces)
 
 
 def _numbers(row: Row, table: Table, plane: Plane | None) -> list[float]:

@@ -343,7 +343,6 @@ def _control_facts(facts: Facts) -> Facts:
         "minus_damped_x": " - damping[v] * w[1]" if facts["damping"] else "",
         "minus_damped_y": " + damping[v + 1] * w[0]" if facts["damping"] else "",
         "minus_damped_z": "-damping[v + 2] * w[0]" if facts["damping"] else "0",
-        "odd_columns": (facts["nv"] + facts["nd"]) % 4,
         "ball_control": bool((ekf or gains) and facts["balls"]),
         "along": bool(facts.get("tied") or facts.get("gauged") or (facts.get("speeds") and facts["nc"])),
         "all_masses": ", 1" if facts.get("speeds") and facts["nk"] else facts["all_zero"],

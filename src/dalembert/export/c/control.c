@@ -60,11 +60,34 @@ void @n@_filter_start(@n@ *m, const @n@_real *q, const @n@_real *p, const @n@_re
 //@ end
 }
 
-/* P = A P A' + Q dt/DT; columns of A that belong to rates of prescribed variables are zero */
+/* to += the sum of a[k] times row k of a matrix, in (at least) its first columns: two columns and up to four rows at a
+ * time, NX is even. What A has for rates of prescribed variables is zero. */
+static void add_rows(const real *a, const real *matrix, int columns, real *to) {
+  int j, k;
+  for (k = 0; k + 4 <= NV + ND; k += 4) {
+    const real a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3], *row = matrix + k * NX;
+    for (j = 0; j < columns; j += 2) {
+      const real *r = row + j, *s = r + NX, *t = s + NX, *u = t + NX;
+      const real first = to[j] + ((a0 * r[0] + a1 * s[0]) + (a2 * t[0] + a3 * u[0]));
+      const real second = to[j + 1] + ((a0 * r[1] + a1 * s[1]) + (a2 * t[1] + a3 * u[1]));
+      to[j] = first;
+      to[j + 1] = second;
+    }
+  }
+  for (; k < NV + ND; k += 2) {
+    const real a0 = a[k], a1 = a[k + 1], *r = matrix + k * NX, *s = r + NX;
+    for (j = 0; j < columns; j += 2) {
+      const real first = to[j] + (a0 * r[j] + a1 * s[j]), second = to[j + 1] + (a0 * r[j + 1] + a1 * s[j + 1]);
+      to[j] = first;
+      to[j + 1] = second;
+    }
+  }
+}
+
+/* P = A P A' + Q dt/DT */
 int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
-  const int width = NV + ND;
-  const real *noise = @noise_row@;
-  int i, j, k, status;
+  const real *noise = @noise_row@, share = dt / @N@_DT;
+  int i, j, status;
   status = @n@_step(m@u_pass@@rho_pass@, dt);
   if (status != @N@_OK) return status;
   status = @n@_linearize(m);
@@ -73,48 +96,30 @@ int @n@_predict(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
   status = @n@_tangent(m); /* A along the constraints at the end of the step, p without what no step feels */
   if (status != @N@_OK) return status;
 //@ end
-  for (i = 0; i < NX; ++i) {
-    const real *a = m->a + i * NX;
-    for (j = 0; j + 4 <= width; j += 4) { /* four columns at a time */
-      real t0 = 0, t1 = 0, t2 = 0, t3 = 0;
-      for (k = 0; k < width; ++k) {
-        const real *row = m->covariance + k * NX + j;
-        t0 += a[k] * row[0];
-        t1 += a[k] * row[1];
-        t2 += a[k] * row[2];
-        t3 += a[k] * row[3];
-      }
-      m->product[i * NX + j] = t0;
-      m->product[i * NX + j + 1] = t1;
-      m->product[i * NX + j + 2] = t2;
-      m->product[i * NX + j + 3] = t3;
-    }
-//@ if odd_columns
-    for (; j < width; ++j) {
-      real t = 0;
-      for (k = 0; k < width; ++k) t += a[k] * m->covariance[k * NX + j];
-      m->product[i * NX + j] = t;
-    }
-//@ end
+  for (i = 0; i < NX; ++i) { /* product = P A': its columns are the rows of A P */
+    real row[NX] = {0};
+    add_rows(m->a + i * NX, m->covariance, NX, row);
+    for (j = 0; j < NX; ++j) m->product[j * NX + i] = row[j];
   }
 //@ if tied
-  for (i = 0; i < NX * NX; ++i) m->covariance[i] = noise[i] * (dt / @N@_DT);
+  for (i = 0; i < NX * NX; ++i) m->covariance[i] = noise[i] * share;
   @n@_along(m, m->covariance);
-//@ else
-  for (i = 0; i < NX * NX; ++i) m->covariance[i] = @noise_entry@ * (dt / @N@_DT);
 //@ end
   for (i = 0; i < NX; ++i) {
-    const real *product = m->product + i * NX;
-    for (j = 0; j <= i; j += 2) { /* two columns at a time; NX is even */
-      const real *a = m->a + j * NX, *b = a + NX;
-      real s = m->covariance[i * NX + j], t = m->covariance[i * NX + j + 1];
-      for (k = 0; k < width; ++k) {
-        s += product[k] * a[k];
-        t += product[k] * b[k];
-      }
-      m->covariance[i * NX + j] = m->covariance[j * NX + i] = s;
-      if (j < i) m->covariance[i * NX + j + 1] = m->covariance[(j + 1) * NX + i] = t;
-      if (!is_finite(s) || !is_finite(t)) return @N@_NOT_FINITE;
+    real *row = m->covariance + i * NX;
+//@ if tied
+//@ else
+//@ if noise_full
+    for (j = 0; j < NX; ++j) row[j] = noise[i * NX + j] * share;
+//@ else
+    for (j = 0; j < NX; ++j) row[j] = 0;
+    row[i] = noise[i] * share;
+//@ end
+//@ end
+    add_rows(m->a + i * NX, m->product, i + 1, row);
+    for (j = 0; j <= i; ++j) {
+      if (!is_finite(row[j])) return @N@_NOT_FINITE;
+      m->covariance[j * NX + i] = row[j];
     }
   }
 //@ if noise_rows
@@ -255,31 +260,31 @@ int @n@_update(@n@ *m, const @n@_real *z) {
 //@ if nk
   for (i = 0; i < NK; ++i) m->rate[i] += m->off[NV + ND + i];
 //@ end
-  /* product = (1 - K C) P; then times (1 - K C)', plus K R K' */
-  for (i = 0; i < NX; ++i)
-    for (j = 0; j < NX; ++j) {
-      real t = m->covariance[i * NX + j];
-      for (k = 0; k < NZ; ++k) t -= m->gain[i * NZ + k] * m->cross[j * NZ + k];
-      m->product[i * NX + j] = t;
-    }
+  /* (1 - K C) P = P - K cross', then times (1 - K C)', plus K R K' */
   for (i = 0; i < NX; ++i) {
-    for (j = 0; j < NZ; ++j) { /* row i of K R - product C' */
+    real *row = m->covariance + i * NX;
+    const real *gain = m->gain + i * NZ;
+    for (j = 0; j < NX; ++j) {
+      real t = row[j];
+      for (k = 0; k < NZ; ++k) t -= gain[k] * m->cross[j * NZ + k];
+      row[j] = t;
+    }
+    for (j = 0; j < NZ; ++j) { /* row i of K R - (1 - K C) P C' */
       real t = 0;
       for (k = 0; k < NZ; ++k)
-        if (m->have[k]) t += m->gain[i * NZ + k] * sensor_noise[k * NZ + j];
-      for (k = sensor_first[j]; k < sensor_first[j + 1]; ++k)
-        t -= m->product[i * NX + sensor_state[k]] * slope[k];
+        if (m->have[k]) t += gain[k] * sensor_noise[k * NZ + j];
+      for (k = sensor_first[j]; k < sensor_first[j + 1]; ++k) t -= row[sensor_state[k]] * slope[k];
       m->white[j] = m->have[j] ? t : 0;
     }
     for (j = 0; j <= i; ++j) {
-      real t = m->product[i * NX + j];
+      real t = row[j];
       for (k = 0; k < NZ; ++k) t += m->white[k] * m->gain[j * NZ + k];
-      m->covariance[i * NX + j] = t;
+      row[j] = t;
       if (!is_finite(t)) return @N@_NOT_FINITE;
     }
   }
   for (i = 0; i < NX; ++i)
-    for (j = i + 1; j < NX; ++j) m->covariance[i * NX + j] = m->covariance[j * NX + i];
+    for (j = 0; j < i; ++j) m->covariance[j * NX + i] = m->covariance[i * NX + j];
   m->used = count;
 //@ if tied
   i = @n@_settle(m);

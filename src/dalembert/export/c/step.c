@@ -69,83 +69,83 @@ enum {
 
 enum { DP = 2, DA = 1, DM = 3, DI = 1 }; /* numbers of a point, of an axis, of a motion, of second moments */
 
-static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1]; }
+static inline real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1]; }
 
 /* a += b of points */
-static void point_add(real *a, const real *b) {
+static inline void point_add(real *a, const real *b) {
   a[0] += b[0];
   a[1] += b[1];
 }
 
 /* rotation (cosine, sine) times vector */
-static void rotate(const real *rotation, const real *v, real *out) {
+static inline void rotate(const real *rotation, const real *v, real *out) {
   out[0] = rotation[0] * v[0] - rotation[1] * v[1];
   out[1] = rotation[1] * v[0] + rotation[0] * v[1];
 }
 
 //@ if sites
 /* axis x vector */
-static void turn(const real *axis, const real *v, real *out) {
+static inline void turn(const real *axis, const real *v, real *out) {
   out[0] = -axis[0] * v[1];
   out[1] = axis[0] * v[0];
 }
 //@ end
 
-static real motion_dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+static inline real motion_dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
 /* a += b of motions or forces */
-static void motion_add(real *a, const real *b) {
+static inline void motion_add(real *a, const real *b) {
   a[0] += b[0];
   a[1] += b[1];
   a[2] += b[2];
 }
 
 /* x A + B of two motions */
-static void motion_line(real x, const real *a, const real *b, real *out) {
+static inline void motion_line(real x, const real *a, const real *b, real *out) {
   out[0] = x * a[0] + b[0];
   out[1] = x * a[1] + b[1];
   out[2] = x * a[2] + b[2];
 }
 
 /* x A - B of two motions */
-static void motion_less(real x, const real *a, const real *b, real *out) {
+static inline void motion_less(real x, const real *a, const real *b, real *out) {
   out[0] = x * a[0] - b[0];
   out[1] = x * a[1] - b[1];
   out[2] = x * a[2] - b[2];
 }
 
 /* A x B of two motions */
-static void motion_cross(const real *a, const real *b, real *out) {
+static inline void motion_cross(const real *a, const real *b, real *out) {
   out[0] = 0;
   out[1] = b[0] * a[2] - a[0] * b[2];
   out[2] = a[0] * b[1] - b[0] * a[1];
 }
 
 /* out += A x* f of a motion and a force */
-static void add_force_cross(const real *a, const real *f, real *out) {
+static inline void add_force_cross(const real *a, const real *f, real *out) {
   out[0] += a[1] * f[2] - a[2] * f[1];
   out[1] -= a[0] * f[2];
   out[2] += a[0] * f[1];
 }
 
 /* I A of an inertia (mass, first moment c, second moment) and a motion */
-static void inertia_times(real mass, const real *c, const real *i, const real *a, real *out) {
+static inline void inertia_times(real mass, const real *c, const real *i, const real *a, real *out) {
   out[0] = i[0] * a[0] + c[0] * a[2] - c[1] * a[1];
   out[1] = mass * a[1] - a[0] * c[1];
   out[2] = mass * a[2] + a[0] * c[0];
 }
 
 /* V_qq = (w_a x g).F_d of uniform gravity [5] */
-static real fall_between(const real *twist, const real *f) { return twist[0] * (GRAVITY_X * f[2] - GRAVITY_Y * f[1]); }
+static inline real fall_between(const real *twist, const real *f) { return twist[0] * (GRAVITY_X * f[2] - GRAVITY_Y * f[1]); }
 //@ else
 /* ---- vectors of three numbers, motions and forces of six --------------------------------------------------------- */
 
 enum { DP = 3, DA = 3, DM = 6, DI = 6 }; /* numbers of a point, of an axis, of a motion, of second moments */
 
-static real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+static inline real dot(const real *a, const real *b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
 /* a += b of points */
-static void point_add(real *a, const real *b) {
+static inline void point_add(real *a, const real *b) {
   int i;
   for (i = 0; i < 3; ++i) a[i] += b[i];
 }
@@ -164,52 +164,52 @@ static void add_cross3(const real *a, const real *b, real *out) {
 }
 
 /* rotation (columns) times vector */
-static void rotate(const real *rotation, const real *v, real *out) {
+static inline void rotate(const real *rotation, const real *v, real *out) {
   int i;
   for (i = 0; i < 3; ++i) out[i] = rotation[i] * v[0] + rotation[3 + i] * v[1] + rotation[6 + i] * v[2];
 }
 
 //@ if sites
 /* axis x vector */
-static void turn(const real *axis, const real *v, real *out) { cross3(axis, v, out); }
+static inline void turn(const real *axis, const real *v, real *out) { cross3(axis, v, out); }
 //@ end
 
-static real motion_dot(const real *a, const real *b) { return dot(a, b) + dot(a + 3, b + 3); }
+static inline real motion_dot(const real *a, const real *b) { return dot(a, b) + dot(a + 3, b + 3); }
 
 /* a += b of motions or forces */
-static void motion_add(real *a, const real *b) {
+static inline void motion_add(real *a, const real *b) {
   int i;
   for (i = 0; i < 6; ++i) a[i] += b[i];
 }
 
 /* x A + B of two motions */
-static void motion_line(real x, const real *a, const real *b, real *out) {
+static inline void motion_line(real x, const real *a, const real *b, real *out) {
   int i;
   for (i = 0; i < 6; ++i) out[i] = x * a[i] + b[i];
 }
 
 /* x A - B of two motions */
-static void motion_less(real x, const real *a, const real *b, real *out) {
+static inline void motion_less(real x, const real *a, const real *b, real *out) {
   int i;
   for (i = 0; i < 6; ++i) out[i] = x * a[i] - b[i];
 }
 
 /* A x B of two motions */
-static void motion_cross(const real *a, const real *b, real *out) {
+static inline void motion_cross(const real *a, const real *b, real *out) {
   cross3(a, b, out);
   cross3(a, b + 3, out + 3);
   add_cross3(a + 3, b, out + 3);
 }
 
 /* out += A x* f of a motion and a force */
-static void add_force_cross(const real *a, const real *f, real *out) {
+static inline void add_force_cross(const real *a, const real *f, real *out) {
   add_cross3(a, f, out);
   add_cross3(a + 3, f + 3, out);
   add_cross3(a, f + 3, out + 3);
 }
 
 /* I A of an inertia (mass, first moment c, second moment xx, yy, zz, xy, xz, yz) and a motion */
-static void inertia_times(real mass, const real *c, const real *i, const real *a, real *out) {
+static inline void inertia_times(real mass, const real *c, const real *i, const real *a, real *out) {
   out[0] = i[0] * a[0] + i[3] * a[1] + i[4] * a[2];
   out[1] = i[3] * a[0] + i[1] * a[1] + i[5] * a[2];
   out[2] = i[4] * a[0] + i[5] * a[1] + i[2] * a[2];
@@ -221,10 +221,13 @@ static void inertia_times(real mass, const real *c, const real *i, const real *a
 }
 
 /* V_qq = (w_a x g).F_d of uniform gravity [5] */
-static real fall_between(const real *twist, const real *f) { return GRAVITY * (twist[1] * f[3] - twist[0] * f[4]); }
+static inline real fall_between(const real *twist, const real *f) { return GRAVITY * (twist[1] * f[3] - twist[0] * f[4]); }
 //@ end
 
-static real larger(real a, real b) { return b <= a ? a : b; } /* NaN stays */
+static real larger(real a, real b) { return a > b ? a : b; } /* b where one is NaN */
+
+/* of errors: what is NaN stays */
+static real worse(real a, real b) { return a + b == a + b ? larger(a, b) : a + b; }
 
 //@ if balls
 /* ---- balls [13]: unit quaternions (w, x, y, z); 3x3 matrices are stored by rows ----------------------------------- */
@@ -458,7 +461,7 @@ static void place_world(mech *m, const real *q) {
 
 /* cosine and sine of x, where it can be by turning those of an angle nearby that the pose still holds: steps of Newton's
  * method are small */
-static void turn_pose(pose *here, real x) {
+static inline void turn_pose(pose *here, real x) {
   const real by = x - here->angle, s = by * by;
   if (s <= R(@small_square@)) {
     const real cosine = here->cosine;
@@ -474,20 +477,20 @@ static void turn_pose(pose *here, real x) {
 }
 
 //@ if planar
-static void place_joint(int j, const real *q, pose *poses) {
+static inline void place_joint(int j, const real *q, pose *poses) {
   const pose *up = &poses[joint_parent[j]];
   pose *here = &poses[j + 1];
-  const real x = q[joint_q[j]];
+  const real x = q[JOINT_Q(j)];
   rotate(up->rotation, joint_offset[j], here->position);
   point_add(here->position, up->position);
-  if (joint_turns[j]) {
+  if (JOINT_TURNS(j)) {
     real sine, cosine;
     turn_pose(here, x);
     cosine = here->cosine;
-    sine = joint_sign[j] * here->sine;
+    sine = JOINT_SIGN(j) * here->sine;
     here->rotation[0] = up->rotation[0] * cosine - up->rotation[1] * sine;
     here->rotation[1] = up->rotation[1] * cosine + up->rotation[0] * sine;
-    here->axis[0] = joint_sign[j];
+    here->axis[0] = JOINT_SIGN(j);
   } else {
     rotate(up->rotation, joint_slide[j], here->axis);
     here->rotation[0] = up->rotation[0];
@@ -498,8 +501,9 @@ static void place_joint(int j, const real *q, pose *poses) {
 }
 
 /* twist of a joint per unit of velocity: (a; p x a) of a hinge, (0; a) of a slider */
-static void joint_twist(int j, const pose *here, real *twist) {
-  if (joint_turns[j]) {
+static inline void joint_twist(int j, const pose *here, real *twist) {
+  (void)j;
+  if (JOINT_TURNS(j)) {
     twist[0] = here->axis[0];
     twist[1] = here->position[1] * here->axis[0];
     twist[2] = -here->position[0] * here->axis[0];
@@ -510,11 +514,11 @@ static void joint_twist(int j, const pose *here, real *twist) {
   }
 }
 //@ else
-static void place_joint(int j, const real *q, pose *poses) {
+static inline void place_joint(int j, const real *q, pose *poses) {
   const pose *up = &poses[joint_parent[j]];
   pose *here = &poses[j + 1];
   const int k = joint_axis[j];
-  const real x = q[joint_q[j]];
+  const real x = q[JOINT_Q(j)];
   int i;
   rotate(up->rotation, joint_offset[j], here->position);
   for (i = 0; i < 3; ++i) here->position[i] += up->position[i];
@@ -528,7 +532,7 @@ static void place_joint(int j, const real *q, pose *poses) {
   }
 //@ if balls
   if (joint_ball[j] == 1) { /* the first of the three joints of a ball: it turns, they have the axes that it leaves */
-    const real *b = q + joint_q[j];
+    const real *b = q + JOINT_Q(j);
     real by[9], turned[9];
     for (i = 0; i < 3; ++i) { /* column i */
       const int u = (i + 1) % 3, v = (i + 2) % 3;
@@ -544,7 +548,7 @@ static void place_joint(int j, const real *q, pose *poses) {
 //@ if balls
   if (joint_ball[j]) return;
 //@ end
-  if (joint_turns[j]) {
+  if (JOINT_TURNS(j)) {
     real *first = &here->rotation[3 * ((k + 1) % 3)], *second = &here->rotation[3 * ((k + 2) % 3)];
     real sine, cosine;
     turn_pose(here, x);
@@ -564,9 +568,10 @@ static void place_joint(int j, const real *q, pose *poses) {
 }
 
 /* twist of a joint per unit of velocity: (a; p x a) of a hinge, (0; a) of a slider */
-static void joint_twist(int j, const pose *here, real *twist) {
+static inline void joint_twist(int j, const pose *here, real *twist) {
   int i;
-  if (joint_turns[j]) {
+  (void)j;
+  if (JOINT_TURNS(j)) {
     for (i = 0; i < 3; ++i) twist[i] = here->axis[i];
     cross3(here->position, here->axis, twist + 3);
 //@ if pitch
@@ -604,12 +609,12 @@ static void gradient(mech *m) {
     const real *up = m->velocity[joint_parent[j]];
     joint_twist(j, &m->mid[j + 1], m->twist[j]);
     motion_cross(up, m->twist[j], m->drift[j]);
-    motion_line(m->v[joint_v[j]], m->twist[j], up, m->velocity[j + 1]);
+    motion_line(m->v[JOINT_V(j)], m->twist[j], up, m->velocity[j + 1]);
   }
   /* momentum of every body about the reference point, and its first moment */
   for (n = 0; n < NN; ++n) {
-    const pose *here = &m->mid[body_pose[n]];
-    const real *w = m->velocity[body_pose[n]];
+    const pose *here = &m->mid[BODY_POSE(n)];
+    const real *w = m->velocity[BODY_POSE(n)];
     const real mass = body_mass[n];
 //@ if planar
     const real *p = here->position;
@@ -647,15 +652,15 @@ static void gradient(mech *m) {
   }
   /* T_v = S.H,  T_q = B.H,  -V_q = g.(m v + w x c) */
   for (j = 0; j < NM; ++j) {
-    const real *s = m->twist[j], *c = m->moment[joint_node[j]];
-    const real mass = node_mass[joint_node[j]];
+    const real *s = m->twist[j], *c = m->moment[JOINT_NODE(j)];
+    const real mass = node_mass[JOINT_NODE(j)];
 //@ if planar
     const real pull = GRAVITY_X * (mass * s[1] - s[0] * c[1]) + GRAVITY_Y * (mass * s[2] + s[0] * c[0]);
 //@ else
     const real pull = GRAVITY * (mass * s[5] + s[0] * c[1] - s[1] * c[0]);
 //@ end
-    m->lv[joint_v[j]] = motion_dot(s, m->momentum[joint_node[j]]);
-    m->lq[joint_v[j]] = motion_dot(m->drift[j], m->momentum[joint_node[j]]) + pull;
+    m->lv[JOINT_V(j)] = motion_dot(s, m->momentum[JOINT_NODE(j)]);
+    m->lq[JOINT_V(j)] = motion_dot(m->drift[j], m->momentum[JOINT_NODE(j)]) + pull;
   }
 }
 
@@ -664,7 +669,7 @@ static void gradient(mech *m) {
 static void own_inertias(mech *m) {
   int n;
   for (n = 0; n < NN; ++n) {
-    const pose *here = &m->mid[body_pose[n]];
+    const pose *here = &m->mid[BODY_POSE(n)];
     real arm[2];
     rotate(here->rotation, body_moment[n], arm);
     m->inertia[n][0] = body_inertia[n][0] + body_mass[n] * dot(here->position, here->position) + R(2.0) * dot(here->position, arm);
@@ -675,7 +680,7 @@ static void own_inertias(mech *m) {
 static void own_inertias(mech *m) {
   int n, i;
   for (n = 0; n < NN; ++n) {
-    const pose *here = &m->mid[body_pose[n]];
+    const pose *here = &m->mid[BODY_POSE(n)];
     const real *p = here->position, *r = here->rotation, *own = body_inertia[n];
     const real mass = body_mass[n];
     real arm[3], half[3], trace, *out = m->inertia[n];
@@ -731,7 +736,7 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
   }
 //@ end
   for (d = 0; d < NM; ++d) {
-    const int n = joint_node[d], vd = joint_v[d];
+    const int n = JOINT_NODE(d), vd = JOINT_V(d);
     real f[DM], g[DM], right1[DM], right2[DM];
     int a;
     motion_less(a1, m->drift[d], m->twist[d], m->left1[d]);
@@ -743,7 +748,7 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
     motion_less(a1, g, f, right1);
     motion_line(a2, g, f, right2);
     for (a = d; a >= 0; a = joint_parent[a] - 1) {
-      const int va = joint_v[a];
+      const int va = JOINT_V(a);
       const real fall = fall_between(m->twist[a], f);
       m->e12[va * NV + vd] = motion_dot(m->left1[a], right2) - a1 * a2 * fall;
       if (a != d) m->e12[vd * NV + va] = motion_dot(m->left2[a], right1) - a1 * a2 * fall;
@@ -765,7 +770,7 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
 
 //@ end
 //@ if sites
-static void site_position(int site, const pose *poses, real *out) {
+static inline void site_position(int site, const pose *poses, real *out) {
   const pose *here = &poses[site_pose[site]];
   rotate(here->rotation, site_offset[site], out);
   point_add(out, here->position);
@@ -791,7 +796,7 @@ static void site_first(mech *m, const element *e, const pose *poses) {
     if (j < 0) { /* a variable length */
       for (k = 0; k < DP; ++k) by[k] = 0;
       for (k = 0; k < DA; ++k) axis[k] = 0;
-    } else if (joint_turns[j]) {
+    } else if (JOINT_TURNS(j)) {
       /* w x (p_a - p_j) - w x (p_b - p_j), each where the joint moves the site */
       const real *from = poses[j + 1].position, *head = on & 1 ? a : from, *tail = on & 2 ? b : from;
       real arm[DP];
@@ -1190,7 +1195,7 @@ static void direction(mech *m, const element *e, const pose *poses, int second, 
   int i, k;
   rotate(poses[site_pose[e->site_c]].rotation, &number[e->number], axis);
   site_first(m, e, poses);
-  *size = m->span;
+  *size = larger(m->span, number[e->number + DP]); /* a loop may end where all vectors begin */
   m->out[0] = dot(axis, m->gap);
 //@ if axes_move
   for (i = 0; i < e->n; ++i) {
@@ -1272,7 +1277,8 @@ static void height(mech *m, const element *e, const pose *poses, int second, rea
 /* velocity of a point under a joint per unit of its own velocity */
 static void point_velocity(int j, const pose *here, const real *point, real *out) {
   int k;
-  if (joint_turns[j]) {
+  (void)j;
+  if (JOINT_TURNS(j)) {
     real arm[3];
     for (k = 0; k < 3; ++k) arm[k] = point[k] - here->position[k];
     turn(here->axis, arm, out);
@@ -1309,7 +1315,7 @@ static void slip(mech *m, const element *e, const pose *poses, int second) {
   m->out[0] = 0;
   for (i = 0; i < n; ++i) {
     const int j = local_joint[e->local + i], on = local_path[e->local + i];
-    for (c = 0; c < 3; ++c) m->turn[i][c] = joint_turns[j] ? poses[j + 1].axis[c] : 0;
+    for (c = 0; c < 3; ++c) m->turn[i][c] = JOINT_TURNS(j) ? poses[j + 1].axis[c] : 0;
     point_velocity(j, &poses[j + 1], point, m->gap_by[i]);
     a[i] = R((on & 1) - (on >> 1 & 1)) * dot(t, m->gap_by[i]);
     by_q[i] = 0;
@@ -1341,7 +1347,7 @@ static void slip(mech *m, const element *e, const pose *poses, int second) {
       turn(m->turn[i], m->axis_by[k], by);
       if (k != i && ancestor[e->pair + k * n + i]) { /* k moves the joint of i */
         turn(m->turn[k], here->axis, turned);
-        if (joint_turns[j]) {
+        if (JOINT_TURNS(j)) {
           real carried[3];
           for (c = 0; c < 3; ++c) arm[c] = point[c] - here->position[c];
           turn(turned, arm, part);
@@ -1505,7 +1511,7 @@ static real constraint_rows(mech *m, const real *q, real *jacobian) {
     constraint(m, e, q, @end@, 0, &size);
     m->h[c] = m->out[0];
     for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] @plus_if_repeats@= m->out[1 + i];
-    error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
+    error = worse(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
   }
 //@ else
   constraint_poses(m, q);
@@ -1609,7 +1615,7 @@ static real residual(mech *m, real dt) {
     }
   }
 //@ end
-  for (i = 0; i < ND; ++i) error = larger(error, FABS(m->r[i]));
+  for (i = 0; i < ND; ++i) error = worse(error, FABS(m->r[i]));
   return error / (TOLERANCE * scale + m->floor);
 }
 
@@ -2041,7 +2047,7 @@ static real velocity_rows(mech *m, real dt) {
     for (i = 0; i < NB; ++i) columns_by_ends(&m->ball[i], ball_v[i], 1, x, y);
 //@ end
     m->h[c] = dt * rate;
-    error = larger(error, FABS(m->h[c]) / (H_TOLERANCE * (FABS(dt) * size + rounding) + R(@tiny@)));
+    error = worse(error, FABS(m->h[c]) / (H_TOLERANCE * (FABS(dt) * size + rounding) + R(@tiny@)));
   }
   return error;
 }
@@ -2068,22 +2074,27 @@ static int factor(real *a) {
   return 1;
 }
 
+/* to -= by from, two numbers at a time */
+static inline void less_row(real *to, const real *from, real by, int columns) {
+  int c;
+  for (c = 0; c + 2 <= columns; c += 2) {
+    const real first = to[c] - by * from[c], second = to[c + 1] - by * from[c + 1];
+    to[c] = first;
+    to[c + 1] = second;
+  }
+  if (c < columns) to[c] -= by * from[c];
+}
+
 /* N x = b with the factors, in the place of b: ND rows and `columns` columns of row length `stride` */
 static inline void solve(const real *a, real *b, int columns, int stride) {
   int k, i, c;
   for (k = ND - 1; k >= 0; --k)
-    for (i = 0; i < ABOVE_COUNT(k); ++i) {
-      const real l = a[ABOVE(k, i) * NV + k];
-      real *row = b + ABOVE(k, i) * stride;
-      for (c = 0; c < columns; ++c) row[c] -= l * b[k * stride + c];
-    }
+    for (i = 0; i < ABOVE_COUNT(k); ++i)
+      less_row(b + ABOVE(k, i) * stride, b + k * stride, a[ABOVE(k, i) * NV + k], columns);
   for (k = 0; k < ND; ++k) {
     const real inverse = a[k * NV + k];
     real *row = b + k * stride;
-    for (i = 0; i < ABOVE_COUNT(k); ++i) {
-      const real l = a[k * NV + ABOVE(k, i)];
-      for (c = 0; c < columns; ++c) row[c] -= l * b[ABOVE(k, i) * stride + c];
-    }
+    for (i = 0; i < ABOVE_COUNT(k); ++i) less_row(row, b + ABOVE(k, i) * stride, a[k * NV + ABOVE(k, i)], columns);
     for (c = 0; c < columns; ++c) row[c] *= inverse;
   }
 }
@@ -2102,8 +2113,7 @@ static int schur_factor(mech *m, int rows, int variables) {
     for (i = 0; i < e->n; ++i) {
       const int v = local_v[e->local + i];
       const real by = m->c1[c * NV + v];
-      if (v < variables)
-        for (k = 0; k < NC; ++k) sum[k] += by * m->x[v * NC + k];
+      if (v < variables) less_row(sum, m->x + v * NC, -by, NC);
     }
     for (k = 0; k < NC; ++k) s[c * NC + k] = sum[k];
     m->row[c] = m->column[c] = c;
@@ -2149,7 +2159,7 @@ static int schur_factor(mech *m, int rows, int variables) {
       real *row = s + i * NC;
       const real l = row[rank] * top[rank];
       row[rank] = l;
-      for (k = rank + 1; k < rows; ++k) row[k] -= l * top[k];
+      less_row(row + rank + 1, top + rank + 1, l, rows - rank - 1);
     }
   }
   m->rank = rank;
@@ -2248,9 +2258,9 @@ static int newton(mech *m, real dt) {
 //@ if seen
     if (it == 0) begin_ends(m);
 //@ end
-    error = larger(error, constraint_rows(m, m->y, m->c1));
+    error = worse(error, constraint_rows(m, m->y, m->c1));
 //@ if nvc
-    error = larger(error, velocity_rows(m, dt));
+    error = worse(error, velocity_rows(m, dt));
 //@ end
 //@ end
     m->iterations += 1;
@@ -2304,7 +2314,7 @@ static int midpoint_step(mech *m, real dt) {
   if (status != @N@_OK) return status;
 //@ if hinges
   for (i = 0; i < @hinges@; ++i) /* the equations have more roots, a turn apart [15.6] */
-    if (!(FABS(m->y[hinge_q[i]] - m->q0[hinge_q[i]]) <= R(3.14159265358979))) return @N@_TURNED_FAR;
+    if (!(FABS(m->y[HINGE_Q(i)] - m->q0[HINGE_Q(i)]) <= R(3.14159265358979))) return @N@_TURNED_FAR;
 //@ end
 //@ if balls
   for (i = 0; i < NB; ++i) /* by more than two radians it may be the wrong way round */
@@ -2638,14 +2648,11 @@ static int linearize_step(mech *m, real dt) {
   for (i = 0; i < ND; ++i) {
     const real *z = m->z + i * NS;
     real row[NR] = {0};
-    for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] * rate;
-//@ if nw
-    for (j = 0; j < NW; ++j) row[NV + ND + j] = @momentum_by_input@;
-//@ end
     for (k = 0; k < ND; ++k) {
       const real by_y = m->e22[i * NV + k] * rate;
       if (by_y != 0) add_row(row, m->z + k * NS, by_y, NR); /* else no coupling */
     }
+    for (j = 0; j < NV; ++j) row[j] += m->e21[i * NV + j] * rate;
     for (j = 0; j < NV + ND; ++j) {
       m->a[i * NX + j] = z[j];
       m->a[(NV + i) * NX + j] = row[j];
@@ -2654,7 +2661,7 @@ static int linearize_step(mech *m, real dt) {
 //@ if nw
     for (j = 0; j < NW; ++j) {
       m->b[i * NW + j] = z[NV + ND + j];
-      m->b[(NV + i) * NW + j] = row[NV + ND + j];
+      m->b[(NV + i) * NW + j] = row[NV + ND + j] + (@momentum_by_input@);
     }
 //@ end
   }
@@ -3029,14 +3036,14 @@ int @n@_velocity(@n@ *m) {
   /* L_vq [6]: S_a.G_d for a above d or a = d, F_d.B_a for the transposed pair */
   gradient(m);
   for (d = 0; d < NM; ++d) {
-    const int n = joint_node[d], vd = joint_v[d];
+    const int n = JOINT_NODE(d), vd = JOINT_V(d);
     real f[DM], g[DM];
     int a;
     inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->twist[d], f);
     inertia_times(node_mass[n], m->moment[n], m->inertia[n], m->drift[d], g);
     add_force_cross(m->twist[d], m->momentum[n], g);
     for (a = d; a >= 0; a = joint_parent[a] - 1) {
-      const int va = joint_v[a];
+      const int va = JOINT_V(a);
       if (va < ND) m->v_by[va * NX + vd] = motion_dot(m->twist[a], g);
       if (a != d && vd < ND) m->v_by[vd * NX + va] = motion_dot(m->drift[a], f);
     }
@@ -3127,17 +3134,17 @@ static void inverse_dynamics(mech *m, int bent) {
   for (j = 0; j < NM; ++j) {
     const real *up = m->acc[joint_parent[j]];
     for (i = 0; i < DM; ++i)
-      m->acc[j + 1][i] = up[i] + m->twist[j][i] * m->ddq[joint_v[j]] + m->drift[j][i] * m->v[joint_v[j]];
+      m->acc[j + 1][i] = up[i] + m->twist[j][i] * m->ddq[JOINT_V(j)] + m->drift[j][i] * m->v[JOINT_V(j)];
   }
   own_inertias(m);
   for (n = 0; n < NN; ++n) {
-    const pose *here = &m->mid[body_pose[n]];
-    const real *v = m->velocity[body_pose[n]], mass = body_mass[n];
+    const pose *here = &m->mid[BODY_POSE(n)];
+    const real *v = m->velocity[BODY_POSE(n)], mass = body_mass[n];
     real first[DP], h[DM], y[DM], t[DM];
     rotate(here->rotation, body_moment[n], first);
     for (i = 0; i < DP; ++i) first[i] += mass * here->position[i];
     inertia_times(mass, first, m->inertia[n], v, h);
-    inertia_times(mass, first, m->inertia[n], m->acc[body_pose[n]], m->push[n]);
+    inertia_times(mass, first, m->inertia[n], m->acc[BODY_POSE(n)], m->push[n]);
     add_force_cross(v, h, m->push[n]);
     if (!bent) continue;
     for (c = 0; c < DM; ++c) { /* column c of N: X -> I (X x V) + X x* I V + V x* I X */
@@ -3166,7 +3173,7 @@ int @n@_acceleration(@n@ *m) {
   for (i = 0; i < NV; ++i) m->ddq[i] = 0;
   inverse_dynamics(m, 0);
   for (i = 0; i < NV; ++i) m->lq[i] = 0;
-  for (d = 0; d < NM; ++d) m->lq[joint_v[d]] = motion_dot(m->twist[d], m->push[joint_node[d]]);
+  for (d = 0; d < NM; ++d) m->lq[JOINT_V(d)] = motion_dot(m->twist[d], m->push[JOINT_NODE(d)]);
 //@ if potentials
   for (i = 0; i < @potentials@; ++i) {
     const element *e = &potentials[i];
@@ -3201,7 +3208,7 @@ int @n@_acceleration(@n@ *m) {
   composites(m);
   for (i = 0; i < NV * NV; ++i) m->e11[i] = m->e21[i] = 0;
   for (d = 0; d < NM; ++d) {
-    const int n = joint_node[d], vd = joint_v[d];
+    const int n = JOINT_NODE(d), vd = JOINT_V(d);
     const real *s = m->twist[d], *b = m->drift[d];
     real swing[DM], by_q[DM], by_v[DM], is[DM], ns[DM], t[DM];
     int a;
@@ -3223,7 +3230,7 @@ int @n@_acceleration(@n@ *m) {
         ns[k] += m->bend[n][i * DM + k] * s[i];
       }
     for (a = d; a >= 0; a = joint_parent[a] - 1) {
-      const int va = joint_v[a];
+      const int va = JOINT_V(a);
       m->e11[va * NV + vd] = motion_dot(m->twist[a], by_q);
       m->e21[va * NV + vd] = motion_dot(m->twist[a], by_v);
       if (a == d) continue;
@@ -3319,7 +3326,7 @@ int @n@_settle(@n@ *m) {
       scale += R(1.0);
     }
     for (c = 0; c < NH; ++c) {
-      worst = larger(worst, FABS(m->h[c]));
+      worst = worse(worst, FABS(m->h[c]));
       m->dlam[c] = m->h[c];
     }
     if (!(worst <= LARGEST)) return @N@_NOT_FINITE;
