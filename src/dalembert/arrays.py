@@ -136,6 +136,18 @@ def number(value: object, what: str) -> float:
     return x
 
 
+def positive(value: object, what: str) -> float:
+    """One finite number above zero.
+
+    >>> positive(1e-9, "tolerance")
+    1e-09
+    """
+    x = number(value, what)
+    if not x > 0:
+        raise ValueError(f"{what} must be positive, not {x}")
+    return x
+
+
 def whole(value: object, what: str) -> int:
     """A whole number, given as one (3) or as a float without fraction (3.0).
 

@@ -186,3 +186,16 @@ def test_a_failed_linearization_names_its_step_and_its_residual() -> None:
         with pytest.raises(da.ConvergenceError) as caught:
             system.linearize_trajectory(X, np.zeros((10, system.nu)), threads=threads)
         assert caught.value.step == 4
+
+
+def test_restarts_of_the_optimizer_end() -> None:
+    """Those that run end with their iteration, those that wait do not begin, and the best motion so far is kept."""
+    system = da.System(da.MidpointVI(models.pendulum(), 0.05), steps=100)
+    cost = da.TrackingCost({"theta": np.pi}, Q=1.0, R=0.1, Qf=100.0)
+    start = (np.zeros((101, 2)), np.zeros((100, 1)))
+    with interrupt(1.0) as sent:
+        found = da.optimize(system, cost, start, restarts=10**9)
+    assert time.process_time() - sent[0] < 10 * ANSWER  # an iteration of each
+    assert found.status == "interrupted"
+    assert np.isfinite(found.X).all()
+    assert found.cost <= da.optimize(system, cost, start).cost

@@ -1,6 +1,7 @@
 """Steps that are right are accepted, steps that may be wrong are told, and no NaN comes back as a result."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,3 +112,59 @@ def test_a_step_of_a_long_chain_without_a_solution_ends_soon() -> None:
 def test_a_joint_may_make_many_turns_in_a_step() -> None:
     """The solution is within an eighth of the way of where shorter steps lead, but more than half a turn from there."""
     assert not accuracy.run(1702, 0.05, 120).failed  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("links", [2, 3, 5])
+@pytest.mark.parametrize("closed", [da.Distance, da.PointToPoint])
+@pytest.mark.parametrize("call", [da.satisfy_constraints, da.equilibrium])
+def test_a_straight_chain_is_closed(call: Any, closed: type, links: int) -> None:
+    """From a singular start no step of Newton leads to a closed chain; from beside it one does, and no joint turns for nothing."""
+    frame = tx(1.0, name="tip", mass=1.0)
+    for i in range(links):
+        frame = rz(f"a{i}", frame if i == 0 else tx(1.0, frame, mass=1.0))
+    rows = da.Distance("world", "tip", 0.5 * links) if closed is da.Distance else da.PointToPoint("tip", "pin", "xy")
+    model = da.Model([frame, tx(0.5 * links, name="pin")], [da.Gravity((0, -9.8, 0)), rows])
+    q = call(model, np.zeros(links))
+    assert np.abs(da.constraints(model, q)).max() < 1e-11
+    assert np.abs(q).max() < np.pi
+
+
+def test_what_is_out_of_reach_is_said() -> None:
+    model = da.Model([rz("a", tx(1.0, name="tip", mass=1.0))], [da.Distance("world", "tip", 0.5)])
+    with pytest.raises(da.ConvergenceError, match="no configuration was found"):
+        da.satisfy_constraints(model, [0.0])
+
+
+def test_no_nan_among_consistent_velocities() -> None:
+    with pytest.raises(da.ConvergenceError), np.errstate(all="ignore"):
+        da.consistent_velocity(da.models.crane(), [0.1, -1.0, 0.1, 1.0], [0.0, 1e308, 1e308, 1e308])
+
+
+@pytest.mark.parametrize("tolerance", [float("nan"), 0.0, -1.0, float("inf"), 10**400, "1e-9", True])
+def test_tolerances_are_positive_numbers(tolerance: Any) -> None:
+    """Of NaN everything is less than nothing: what had not converged came back as a result."""
+    pendulum = da.models.pendulum()
+    A, B = np.eye(2), np.ones((2, 1))
+    for call in (
+        lambda: da.trim(pendulum, [0.3], tolerance=tolerance),
+        lambda: da.equilibrium(pendulum, [0.3], tolerance=tolerance),
+        lambda: da.satisfy_constraints(da.models.crane(), [0.1, -1.0, 0.1, 1.0], tolerance=tolerance),
+        lambda: da.controllable_rank(A, B, tolerance=tolerance),
+        lambda: da.uncontrollable_modes(A, B, tolerance=tolerance),
+    ):
+        with pytest.raises(ValueError, match="tolerance"):
+            call()
+
+
+def test_gramians_over_any_number_of_steps() -> None:
+    A, B = np.array([[0.9, 0.1], [0.0, 0.8]]), np.array([[0.0], [1.0]])
+    W = np.zeros((2, 2))
+    for steps in range(12):
+        np.testing.assert_allclose(da.controllability_gramian(A, B, steps), W, rtol=1e-14, atol=1e-15)
+        W = A @ W @ A.T + B @ B.T
+    np.testing.assert_allclose(da.controllability_gramian(A, B, 10**30), da.controllability_gramian(A, B), rtol=1e-12)
+    with pytest.raises(ValueError, match="not stable"):
+        da.controllability_gramian(2 * A, B, 10**30)
+    for steps in (-1, 2.5):
+        with pytest.raises(ValueError, match="steps"):
+            da.controllability_gramian(A, B, steps)

@@ -14,6 +14,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -614,10 +615,113 @@ def predictive_calls(w: World, rng: random.Random) -> Iterator[Call]:
         yield da.dmoc, [body], {"start": begin, "goal": goal, "steps": 3, "time": 0.5, **more}
 
 
+def product_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    """A dx + B du and A'z, B'z without matrices, of all kinds of steps; prescribed balls; sizes of one and of many."""
+    pick = rng.randrange(6)
+    flat = rng.choice(w.models[:5])
+    if pick == 0:
+        vi = da.GaussVI(w.pendulum, 0.02, order=rng.choice((4, 6)))
+    elif pick == 1:
+        vi = da.MidpointVI(w.rolling[0], 0.02, order=rng.choice((2, 4)))
+    elif pick == 2:
+        vi = da.MidpointVI(models.n_link(rng.choice((1, 60))), 0.01)
+    else:
+        vi = da.MidpointVI(w.models[rng.randrange(5, 7)] if pick == 3 else flat, 0.01, order=rng.choice((2, 4, 6)))
+    model = vi.model
+    q = w.rolling_starts[0] if pick == 1 else w.point(model, rng)
+    s = vi.state(q)
+    u = np.zeros(vi.nu)
+    if model is not w.models[6]:  # whose ball is prescribed: its inputs are velocities
+        u[model.nu :] = s.q[model.nqd :]
+    u[: model.nu] = 0.1 * numbers(rng, model.nu)
+    dx, du, z = numbers(rng, vi.ndx), numbers(rng, vi.nu), numbers(rng, vi.ndx)
+    system = da.System(vi, steps=rng.choice((1, 3)))
+    for one in (vi, system):
+        yield one.push, [s.x, u, 0, dx, du], {}
+        yield one.adjoint, [s.x, u, 0, z], {}
+        yield one.linearize, [s.x, u, 0], {}
+        yield one.f, [s.x, u, 0], {}
+    yield vi.difference, [s.x, s.x], {}
+    yield vi.retract, [s.x, dx], {}
+    X, U = np.tile(s.x, (system.steps + 1, 1)), np.tile(u, (system.steps, 1))
+    yield system.linearize_trajectory, [X, U], {"threads": rng.choice((1, 2))}
+    yield system.second_order, [s.x, u, 0, z], {}
+    motion = system.trajectory(system.simulate(s.x, U), U)
+    if system.nu:
+        yield da.lqr, [system, motion], {"Q": 1.0, "R": 1.0}
+    yield da.satisfy_constraints, [model, q], {"tolerance": 1e-12, "max_iterations": 200, "keep_kinematic": True}
+    yield da.equilibrium, [flat, w.point(flat, rng)], {"tolerance": 1e-10, "max_iterations": 20, "u": None}
+    for rank in (da.controllable_rank, da.uncontrollable_modes):
+        yield rank, [numbers(rng, 3, 3), numbers(rng, 3, 1)], {"tolerance": 1e-9}
+    yield da.controllability_gramian, [0.5 * np.eye(2), np.ones((2, 1))], {"steps": 5}
+
+
+def environment_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    """Environments for learning, one and many, by functions and by bounds."""
+    try:
+        from dalembert.bridges.gymnasium import Environment, VectorEnvironment
+    except ImportError:
+        return
+    model = rng.choice([w.pendulum, models.cart_pole(), w.with_balls()[0]])
+    system = da.System(da.MidpointVI(model, 0.02, order=rng.choice((2, 4))), steps=3)
+    x = system.neutral()
+    quick = {"start": (x - 0.0, x + 0.0), "cost": -1.0, "over": {system.x_names[0]: (-2.4, 2.4)}}
+    free = {
+        "start": lambda rng, n: np.tile(x, (n, 1)),
+        "cost": lambda x, u: (x**2).sum(1),
+        "over": lambda x: x[:, 0] > 3.0,
+        "observe": lambda x: x[:, :1],
+    }
+    task = {**rng.choice((quick, free)), "actions": (-1.0, 1.0)}
+    if rng.random() < 0.3:
+        task["actions"] = np.zeros((2, system.nu))
+    chosen = isinstance(task["actions"], np.ndarray)
+
+    def episode(kind: Any, n: tuple[int, ...]) -> Callable[..., Any]:
+        def run(action: Any, *a: Any, **o: Any) -> Any:
+            env = kind(system, *a, **o)
+            found = [env.reset(seed=1)[0]]
+            for _ in range(4 if n else 3):
+                found += env.step(action)[:4]
+            return found
+
+        run.__name__ = kind.__name__
+        return run
+
+    def action(*n: int) -> Any:
+        return np.ones(n, dtype=int) if chosen else numbers(rng, *n, system.nu)
+
+    yield episode(Environment, ()), [1 if chosen else action()], task
+    n = rng.choice((1, 3, 20))
+    yield episode(VectorEnvironment, (n,)), [action(n), n], task
+    yield Environment(system, **task).reset, [], {"seed": 1, "options": None}
+
+
+def export_calls(w: World, rng: random.Random) -> Iterator[Call]:
+    """Code in C of models of all kinds, with filters and regulators."""
+    if rng.random() < 0.6:
+        return  # half a second each
+    pick = rng.randrange(5)
+    model = [w.pendulum, models.cart_pole(), w.with_balls()[0], w.with_balls()[1], w.models[4]][pick]
+    vi = da.MidpointVI(model, 0.02)
+    start = vi.state(w.point(model, rng))
+    ekf = da.ExtendedKalmanFilter(da.System(vi, steps=2), da.measure(vi, vi.x_names[0]), Q=1e-6, R=0.01)
+    options: dict[str, Any] = {"name": None, "real": "double", "linearize": True, "fold": True, "vectors": 2}
+    options |= {"max_iterations": 12, "start": start, "every": 1, "limits": None, "gains": None, "ekf": ekf}
+
+    def export(*args: Any, **options: Any) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            da.export_c(*args, to=folder, **options)
+
+    yield export, [vi], options
+    options = {"gains": da.Feedback.at_point(np.zeros(2), np.zeros(1), np.ones((1, 2))), "limits": {"torque": (-1, 1)}}
+    yield export, [da.MidpointVI(w.pendulum, 0.02)], options
+
+
 ROOMS = [
     *(frame_calls, mechanics_calls, integrate_calls, system_calls, control_calls, estimate_calls, sensor_calls),
     *(director_calls, optimize_calls, gauss_calls, touch_calls, roll_calls, kalman_calls, parameter_calls),
-    predictive_calls,
+    *(predictive_calls, product_calls, environment_calls, export_calls),
 ]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite
+from ..arrays import Array, finite, positive, whole
 from ..errors import SingularityError
 from ..text import Brief
 
@@ -63,6 +63,7 @@ def uncontrollable_modes(
     [(2.0, ('b',))]
     """
     A, B = _pair(A, B)
+    tolerance = positive(tolerance, "tolerance")
     n = len(A)
     labels = _names(names, n)
     scale = max(float(np.linalg.norm(A, 2)), float(np.linalg.norm(B, 2)), np.finfo(float).tiny)
@@ -101,6 +102,7 @@ def controllable_rank(A: ArrayLike, B: ArrayLike, *, tolerance: float = 1e-9) ->
     2
     """
     A, B = _pair(A, B)
+    tolerance = positive(tolerance, "tolerance")
     scale = max(float(np.linalg.norm(A, 2)), float(np.linalg.norm(B, 2)), np.finfo(float).tiny)
     basis = np.zeros((len(A), 0))
     fresh = B / max(float(np.linalg.norm(B, 2)), np.finfo(float).tiny)
@@ -144,9 +146,17 @@ def controllability_gramian(A: ArrayLike, B: ArrayLike, steps: int | None = None
         return W
     A, B = _pair(A, B)
     if steps is not None:
-        W = np.zeros_like(A)
-        for _ in range(int(steps)):
-            W = A @ W @ A.T + B @ B.T
+        count = whole(steps, "steps")
+        if count < 0:
+            raise ValueError(f"steps must not be negative, not {steps}")
+        W, power = np.zeros_like(A), np.eye(len(A))  # of the first bits of the number of steps
+        with np.errstate(over="ignore", invalid="ignore"):
+            for bit in f"{count:b}":
+                W, power = W + power @ W @ power.T, power @ power
+                if bit == "1":
+                    W, power = A @ W @ A.T + B @ B.T, A @ power
+        if not np.isfinite(W).all():
+            raise ValueError(f"the Gramian over {count:.6g} steps is larger than any number: A is not stable")
         return W
     from scipy.linalg import solve_discrete_lyapunov
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, Named, finite, needed, number, whole
+from ..arrays import Array, Named, finite, needed, positive, whole
 from ..errors import ConvergenceError
 from ..model import Model, rotation
 from .evaluate import checked, constraint_jacobian, constraints, frame_jacobian, pose
@@ -42,8 +42,7 @@ def inverse_kinematics(
     x = checked(model).configuration.point(q).copy()
     held = held_components(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
-    if not number(tolerance, "tolerance") > 0:
-        raise ValueError(f"tolerance must be positive, not {tolerance}")
+    tolerance = positive(tolerance, "tolerance")
     if whole(max_iterations, "max_iterations") < 1:
         raise ValueError(f"max_iterations must be at least 1, not {max_iterations}")
     goals = [_target(model, frame, value) for frame, value in needed(targets, Mapping).items()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Named, vector
+from ..arrays import Array, Named, positive, vector
 from ..errors import ConvergenceError
 from ..model import Model
 from .evaluate import (
@@ -47,34 +47,66 @@ def satisfy_constraints(
     tolerance: float = 1e-12,
     max_iterations: int = 200,
 ) -> Array:
-    """The nearest configuration with h(q) = 0, keeping the variables in `fixed` (and the kinematic ones) as they are.
+    """A configuration with h(q) = 0 near q, keeping the variables in `fixed` (and the kinematic ones) as they are.
 
     `keep_kinematic=False` lets the kinematic variables move too. `tolerance` bounds |h| relative to 1 + |Dh|;
-    ConvergenceError when `max_iterations` steps do not reach it.
+    ConvergenceError when `max_iterations` steps do not reach it, neither from q nor from a few points around it (from a
+    straight chain, say, no first step leads to a shorter one).
 
     >>> import dalembert as da
     >>> m = da.Model([da.tx("x", da.ty("y", name="p", mass=1.0))], [da.Distance("world", "p", 1.0)])
     >>> da.satisfy_constraints(m, [3.0, 4.0]).round(9)
     array([0.6, 0.8])
     """
-    x = checked(model).configuration.point(q).copy()
+    start = checked(model).configuration.point(q).copy()
+    tolerance = positive(tolerance, "tolerance")
     held = held_components(model, fixed) | (set(range(model.nd, model.nv)) if keep_kinematic else set())
     free = [i for i in range(model.nv) if i not in held]
     if not model.nh:
+        return start
+    scale = 1.0 + float(np.abs(constraint_jacobian(model, start)[: model.nh]).max())
+    rng = np.random.default_rng(0)
+    x, best = _closed(model, start, free, tolerance * scale, max_iterations)
+    for size in _AROUND:
+        if best <= 1e3 * tolerance * scale:
+            return x
+        beside = shifted(model, start, free, size * rng.normal(size=len(free)))
+        y, e = _closed(model, beside, free, tolerance * scale, max_iterations)
+        if e < best:
+            x, best = y, e
+    if best <= 1e3 * tolerance * scale:
         return x
+    worst = model.constraints[int(np.argmax(np.abs(constraints(model, x))))]
+    raise ConvergenceError(
+        f"no configuration was found that satisfies the constraints: {worst} is still off by {best:.3g}",
+        residual=best,
+        state=x,
+        hint="start nearer, or hold fewer variables fixed",
+    )
+
+
+_AROUND = (1e-3, 1e-2, 0.1, 0.3, 1.0)  # rad or m: how far from the start further ones are
+
+
+def _closed(model: Model, x: Array, free: list[int], enough: float, max_iterations: int) -> tuple[Array, float]:
+    """Where Newton steps in the `free` components, halved until they help, lead from x, and the largest |h| there. No step turns a joint by more
+    than a radian: beside singular configurations it would be thousands."""
+    turning = set(model.configuration.hinges)
+    turning |= {name for place in model.configuration.places for name in model.velocities[place.v]}
+    turns = np.array([model.velocities[i] in turning for i in free], dtype=bool)
 
     def error(y: Array) -> float:
         return float(np.abs(constraints(model, y)).max())
 
     best = error(x)
-    scale = 1.0 + float(np.abs(constraint_jacobian(model, x)[: model.nh]).max())
     for _ in range(max_iterations):
-        if best <= tolerance * scale:
-            return x
+        if best == 0.0 or not np.isfinite(best):
+            break
+        good = best <= enough  # then a last, whole step leads to rounding
         h, c = constraints(model, x), constraint_jacobian(model, x)[: model.nh, free]
         step: Any = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
-        t = 1.0
-        while t > 1e-10:
+        t = 1.0 / float(np.abs(step[turns]).max(initial=1.0))
+        while t > (0.5 if good else 1e-10):
             y = shifted(model, x, free, t * step)
             e = error(y)
             if e < best * (1 - 1e-4 * t):
@@ -83,15 +115,9 @@ def satisfy_constraints(
             t *= 0.5
         else:
             break
-    if best <= 1e3 * tolerance * scale:
-        return x
-    worst = model.constraints[int(np.argmax(np.abs(constraints(model, x))))]
-    raise ConvergenceError(
-        f"no configuration satisfies the constraints: {worst} is still off by {best:.3g}",
-        residual=best,
-        state=x,
-        hint="start nearer, or hold fewer variables fixed",
-    )
+        if good:
+            break
+    return x, best
 
 
 def consistent_velocity(
@@ -118,7 +144,7 @@ def consistent_velocity(
     a = np.linalg.solve(m, c[:, free].T)
     w[free] -= a @ np.linalg.lstsq(c[:, free] @ a, c @ w + b, rcond=1e-12)[0]
     left = float(np.abs(c @ w + b).max())
-    if left > 1e-8 * (1 + float(np.abs(w).max())):
+    if not left <= 1e-8 * (1 + float(np.abs(w).max())):  # NaN, too
         raise ConvergenceError(
             f"no velocity satisfies the constraints (rate {left:.3g} remains)", residual=left, state=w
         )
@@ -149,6 +175,7 @@ def equilibrium(
     held = held_components(model, fixed) | set(range(model.nd, model.nv))
     free = [i for i in range(model.nv) if i not in held]
     load, nc = vector(u, model.inputs, "u"), model.nh
+    tolerance = positive(tolerance, "tolerance")
     c = core(model)
     zero = np.zeros(model.nv)
     if nc:

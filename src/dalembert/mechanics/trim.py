@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, Named, finite, needed
+from ..arrays import Array, Named, finite, needed, positive
 from ..errors import ConvergenceError
 from ..model import Model
 from .evaluate import acceleration, constraint_jacobian, force_first, mass_matrix
@@ -34,6 +34,7 @@ def trim(
     """
     if not needed(model, Model).nu:
         raise ValueError("the model has no inputs: nothing can be trimmed")
+    tolerance = positive(tolerance, "tolerance")
     many = not isinstance(q, dict) and np.ndim(q) == 2  # type: ignore[arg-type]
     if not many:
         point = model.configuration.point(q)

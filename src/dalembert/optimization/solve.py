@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,7 +137,8 @@ def optimize(
                 return _search(Shooting(over, bound, own, free), X, U, float(tolerance), limit, **tell)
 
             result = one(X, U, checkpoint=checkpoint, **tell_all)
-            return _restarted(over, result, X, U, one, restarts) if restarts else result
+            again = restarts and result.status != "interrupted"
+            return _restarted(over, result, X, U, one, restarts) if again else result
         if method == "ipopt":
             if not isinstance(over, System) or free is not None or restarts:
                 raise ValueError("method='ipopt' needs a System, and has neither free_start nor restarts")
@@ -228,7 +231,8 @@ def _search(
 def _restarted(
     system: System, first: Optimization, X: Array, U: Array, one: Callable[..., Optimization], restarts: int
 ) -> Optimization:
-    """Further searches from the start's inputs with noise, held for a twentieth of the horizon, as large as the inputs that were found."""
+    """Further searches from the start's inputs with noise, held for a twentieth of the horizon, as large as the inputs that were found. Ctrl-C ends
+    them all, and the best motion so far is kept."""
     size = np.maximum(np.sqrt(((first.U - U) ** 2).mean(0)), 1e-3 * np.abs(first.U).max(initial=1e-6))
     hold = max(1, len(U) // 20)
 
@@ -238,15 +242,39 @@ def _restarted(
         for share in (1.0, 0.3, 0.1):
             try:
                 ins = U + share * noise
-                return one(system.simulate(X[0], ins), ins, own=True)
+                return one(system.simulate(X[0], ins), ins, own=True, callback=go_on)
             except DalembertError:
                 continue
         return None
 
-    with ThreadPoolExecutor(max_workers=min(restarts, os.cpu_count() or 1)) as crew:
-        found = [first, *(r for r in crew.map(again, range(restarts)) if r is not None)]
-    good = [r for r in found if r.converged] or found
-    return min(good, key=lambda r: r.cost)
+    stopped = threading.Event()
+
+    def go_on(*_: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    found = {-1: first}
+    seeds = iter(range(restarts))  # that are left, for all threads
+
+    def search() -> None:
+        while not stopped.is_set() and (seed := next(seeds, None)) is not None:
+            if (result := again(seed)) is not None and result.status != "interrupted":
+                found[seed] = result
+
+    count = min(restarts, os.cpu_count() or 1)
+    with ThreadPoolExecutor(max_workers=count) as crew:
+        try:
+            for job in [crew.submit(search) for _ in range(count)]:
+                job.result()
+        except BaseException as error:
+            stopped.set()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+    ends = [found[seed] for seed in sorted(found)]
+    best = min([r for r in ends if r.converged] or ends, key=lambda r: r.cost)
+    if stopped.is_set():
+        best = replace(best, status="interrupted", reason=f"stopped from the keyboard after {len(found) - 1} restarts")
+    return best
 
 
 def _projection(
