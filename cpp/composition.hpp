@@ -220,7 +220,7 @@ inline void tangent_of_next(Work<double>& w, const StepOptions& o, const Parts& 
   const int nv = M.nv, nd = M.nd, nk = M.nk, nu = M.nu, nc = M.nc, nw = w.nw + with_dt, ld = w.stride(with_dt),
             xc = w.x_column(with_dt), rho = nv + nd + nu;
   const double begin = parts.end[part], end = parts.end[part + 1], idt = 1 / h, g = h * o.plus;
-  const bool forced = !M.forces.empty() || M.has_damping;
+  const bool forced = M.full_forces || M.has_damping;
   // derivatives of the part's momentum balance by q_k, and of its p_k+1 by q_k and q_k+1
   take_transposed<false>(t.R, nv, w.lin.Rt, padded(nd), nd, nv);
   take_transposed<false>(t.J1, nv, w.lin.E.h12, nv, nd, nv);

@@ -833,6 +833,7 @@ def judge(call: Call) -> tuple[str, str]:
         return "hang", ""
     except (RuntimeError, Exception) as error:
         plain = type(error) in TYPED or isinstance(error, (da.DalembertError, OSError))
+        plain = plain or type(error).__module__ == "gymnasium.error"  # of its own seeds
         return ("refused" if plain else "untyped"), f"{type(error).__name__}: {str(error)[:200]}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

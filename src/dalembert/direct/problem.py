@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import finite, needed, number
+from ..arrays import finite, floats, needed, number
 from ..errors import ConvergenceError, ModelError
 from ..model.model import Model
 from .collocation import hamiltonian_midpoint, velocity_midpoint
@@ -355,7 +355,7 @@ def _values(given: Any, names: tuple[str, ...], what: str, short: int | None = N
             full[names.index(name)] = float(value)
         values = np.array([float(x) for x in given.values()])
     else:
-        values = np.asarray(given, dtype=float)
+        values = floats(given, "values")
         if values.shape not in {(len(names),), (short,)}:
             raise ValueError(f"{what}: expected shape ({len(names)},), got {values.shape}")
         full[: len(values)] = values
@@ -620,7 +620,7 @@ def _bounds(problem: _Problem, tr: Transcription, bounds: Mapping[str, tuple[Any
         tr.bound(f"limits of '{name}'", layout.q[:, m.index(name)], least, most)
     for name, pair in bounds.items():
         try:
-            low, high = (np.asarray(b, dtype=float) for b in pair)
+            low, high = (floats(b, name) for b in pair)
         except (TypeError, ValueError):
             raise ValueError(f"bounds of '{name}' must be (low, high)") from None
         if name in m.variables:
@@ -701,7 +701,7 @@ def _first_guess(
             span = float(np.clip(guess.t[-1] - guess.t[0], *problem.free_time))
         warm = bool(getattr(guess, "success", False))
     else:
-        values = np.asarray(guess, dtype=float)
+        values = floats(guess, "guess")
         if values.ndim != 2 or values.shape[1] != m.nq or len(values) < 2:
             raise ValueError(f"guess: expected a motion or q of shape (n, {m.nq}), got {values.shape}")
         q = interpolate(np.linspace(0, 1, len(values)), _one_sheet(m, values), nodes)
@@ -744,7 +744,7 @@ def _reached(problem: _Problem, ends: tuple[_Boundary, _Boundary], guess: Any) -
     if not problem.mechanics.balls:
         return goal
     motion = getattr(guess, "trajectory", guess) if not hasattr(guess, "q") else guess
-    rows = np.asarray(getattr(motion, "q", motion), dtype=float) if motion is not None else None
+    rows = floats(getattr(motion, "q", motion), "guess") if motion is not None else None
     q = goal.q.copy()
     for ball in problem.mechanics.balls:
         known = np.isfinite(start.q[ball.q]).all() and np.isfinite(q[ball.q]).all()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, number
+from ..arrays import Array, needed, number
 from ..control import Feedback
 from ..control.feedback import Wrapped
 from ..estimate import ExtendedKalmanFilter
@@ -28,6 +28,7 @@ def filter_tables(ekf: ExtendedKalmanFilter | None, vi: MidpointVI, write: Write
     """Tables of a filter: sensors as rows of C, noise, gate."""
     if ekf is None:
         return "", {}
+    needed(ekf, ExtendedKalmanFilter)
     own = ekf.system.one_step if isinstance(ekf.system, System) else ekf.system
     if not isinstance(own, MidpointVI) or own.model is not vi.model or own.scheme != vi.scheme:
         raise ExportError("the filter is of another system than the one that is exported", culprit="ekf")
@@ -164,7 +165,7 @@ def gain_tables(
         if limits is not None:
             raise ValueError("limits are those of gains: give gains= too")
         return "", {}
-    if law.K.shape[1:] != (vi.nu, vi.ndx):
+    if needed(law, Feedback).K.shape[1:] != (vi.nu, vi.ndx):
         raise ExportError(f"the gains are of shape {law.K.shape[1:]}, not {(vi.nu, vi.ndx)}", culprit="gains")
     gauged = is_gauged(law, vi)
     moving = law.steps > 1
@@ -228,9 +229,10 @@ def input_limits(limits: Limits | None, vi: MidpointVI) -> tuple[Array, Array] |
     if limits is None:
         return None
     least, most = np.full(vi.nu, -inf), np.full(vi.nu, inf)
-    for name, (low, high) in limits.items():
+    for name, pair in needed(limits, Mapping).items():
         if name not in vi.u_names:
             raise ValueError(f"limits: no input is called {name!r}; there are {', '.join(vi.u_names)}")
+        low, high = needed(pair, tuple, list)
         i = vi.u_names.index(name)
         least[i] = -inf if low is None else number(low, f"limit of {name}")
         most[i] = inf if high is None else number(high, f"limit of {name}")

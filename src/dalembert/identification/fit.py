@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, finite, nearest, needed, number, whole
+from ..arrays import Array, finite, nearest, needed, number, positive, whole
 from ..errors import ConvergenceError, ModelError
 from ..integrate import MidpointVI, Trajectory
 from ..mechanics.evaluate import constraint_jacobian, core, parameter_links
@@ -452,7 +452,10 @@ def identifiability(
         raise ValueError("records must be Record values, one at least")
     vi, names = _named(vi, parameters)
     seen = Seen(vi.model, measurement if measurement is not None else vi.model.dynamic)
-    length = max(r.steps for r in given) if segment is None else segment
+    length = max(r.steps for r in given) if segment is None else whole(segment, "segment")
+    if length < 1:
+        raise ValueError("segment must be at least 1")
+    tolerance = positive(tolerance, "tolerance")
     problem = Problem(vi, given, names, seen, seen.deviations(noise), length)
     problem.settle(vi.model)
     linear = problem.linearize(vi.model)

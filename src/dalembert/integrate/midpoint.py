@@ -804,6 +804,7 @@ class MidpointVI(OneStepMap):
 
     def difference(self, x0: Array, x1: Array) -> Array:
         """The tangent vector at x0 that leads to x1."""
+        x0, x1 = finite(x0, "x0"), finite(x1, "x1")
         if self.model.configuration.flat:
             return np.subtract(x1, x0)
         x0, x1 = np.broadcast_arrays(x0, x1)
@@ -812,6 +813,7 @@ class MidpointVI(OneStepMap):
 
     def retract(self, x: Array, dx: Array) -> Array:
         """The state to which dx leads from x."""
+        x, dx = finite(x, "x"), finite(dx, "dx")
         if self.model.configuration.flat:
             return np.add(x, dx)
         nq, nv = self.model.nq, self.model.nv

@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays import Array, matrix
 from ..mechanics import acceleration, force, gap_hessian, gap_jacobian, lagrangian_first, lagrangian_second
 from .impacts import Contacts, Jump
-from .midpoint_steps import MidpointSteps
+from .midpoint_steps import MidpointSteps, not_overflown
 from .onestep import slopes
 from .prescribed import coordinates_after, inputs_of, slopes_after
 from .reachable import velocity_slope
@@ -77,9 +77,11 @@ def adjoint_motion(motion: Trajectory, z: Any) -> tuple[Array, Array]:
     A, B = linearize_motion(motion)
     costate = matrix(z, (2 * motion.model.nv,), "z")
     by_input = np.zeros(B.shape[::2])
-    for k in range(motion.steps - 1, -1, -1):
-        by_input[k] = costate @ B[k]
-        costate = costate @ A[k]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(motion.steps - 1, -1, -1):
+            by_input[k] = costate @ B[k]
+            costate = costate @ A[k]
+    not_overflown(z, costate, by_input)
     return costate, by_input
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Named, matrix, nearest, vector, whole
+from ...arrays import Named, floats, matrix, nearest, vector, whole
 from ...text import Brief
 from ..replay import judge, refined, wanted
 from .kernels import System, dense, flat, kernels, over
@@ -383,12 +383,12 @@ def _start(system: System, start: Any) -> np.ndarray:
 def _weights(system: System, effort: Any) -> np.ndarray:
     if isinstance(effort, Mapping):
         return vector(effort, system.inputs, "effort")
-    given = np.asarray(effort, dtype=float)
+    given = floats(effort, "effort")
     return matrix(np.full(system.nu, given) if given.ndim == 0 else given, (system.nu,), "effort")
 
 
 def _duration(time: float | tuple[float, float]) -> tuple[float, float]:
-    pair = np.atleast_1d(np.asarray(time, dtype=float))
+    pair = np.atleast_1d(floats(time, "time"))
     if pair.size not in (1, 2) or not np.isfinite(pair).all() or (pair <= 0).any():
         raise ValueError(f"time must be a positive number or (shortest, longest), not {time!r}")
     return float(pair[0]), float(pair[-1])
@@ -399,7 +399,7 @@ def _limits(names: Sequence[str], bounds: Mapping[str, tuple[float, float]] | No
     for key, pair in (bounds or {}).items():
         if key not in names:
             raise ValueError(f"{what}: unknown name {key!r}{nearest(key, names)}; known are {', '.join(names)}")
-        ends = np.asarray(pair, dtype=float)
+        ends = floats(pair, f"{what}: bounds of {key!r}")
         if ends.shape != (2,) or np.isnan(ends).any():
             raise ValueError(f"{what} of {key!r} must be (low, high), not {pair!r}")
         i = list(names).index(key)
@@ -414,7 +414,7 @@ def _crossed(names: Sequence[str], what: str, low: np.ndarray, high: np.ndarray)
 def _goal(system: System, goal: Any) -> _Aim:
     if isinstance(goal, tuple) and goal and callable(goal[0]):
         function, low, high = goal
-        return _Aim(np.zeros(system.nd), np.asarray(low, dtype=float), np.asarray(high, dtype=float), function)
+        return _Aim(np.zeros(system.nd), floats(low, "goal"), floats(high, "goal"), function)
     low, high = np.full(system.nd, -np.inf), np.full(system.nd, np.inf)
     if goal is None:
         return _Aim(np.zeros(system.nd), low, high)
@@ -425,7 +425,7 @@ def _goal(system: System, goal: Any) -> _Aim:
         if key not in system.coordinates:
             raise ValueError(f"goal: unknown name {key!r}{nearest(key, system.coordinates)}")
         i = system.coordinates.index(key)
-        pair = np.atleast_1d(np.asarray(value, dtype=float))
+        pair = np.atleast_1d(floats(value, f"goal of {key!r}"))
         if np.isnan(pair).any() or pair.size not in (1, 2):
             raise ValueError(f"goal of {key!r} must be a number or (low, high), not {value!r}")
         low[i], high[i] = pair[0], pair[-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Named, finite, matrix, whole
+from ...arrays import Named, finite, floats, matrix, whole
 from ...errors import ConvergenceError, SingularityError
 from .kernels import System, dense, flat, kernels, over
 from .motion import Motion, coordinates, momenta, velocities
@@ -92,5 +92,5 @@ def _inputs(system: System, tau: Any, steps: int, dt: float) -> np.ndarray:
             matrix(np.ravel(tau((i + 0.5) * dt)), (system.nu,), f"tau at t = {(i + 0.5) * dt:g}") for i in range(steps)
         ]
         return np.array(rows).reshape(steps, system.nu)
-    given = np.asarray(tau, dtype=float)
+    given = floats(tau, "tau")
     return matrix(np.tile(given, (steps, 1)) if given.shape == (system.nu,) else given, (steps, system.nu), "tau")
