@@ -42,7 +42,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from dalembert import ConvergenceError, System
-from dalembert.arrays import Array, finite, floats, nearest
+from dalembert.arrays import Array, finite, floats, nearest, whole
 
 Start = Callable[[np.random.Generator, int], ArrayLike] | tuple[ArrayLike, ArrayLike]
 Cost = Callable[[Array, Array], ArrayLike] | float
@@ -236,6 +236,8 @@ class VectorEnvironment(VectorEnv[Array, Any, Array]):
         observe: Observe | None = None,
     ) -> None:
         self._task = _Task(system, start, cost, over, actions, observe)
+        if not 1 <= whole(num_envs, "num_envs") < 2**31:
+            raise ValueError(f"num_envs: at least one environment is needed, fewer than 2**31, not {num_envs:.3g}")
         self.num_envs = num_envs
         self.single_action_space, self.single_observation_space = self._task.action_space, self._task.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)

@@ -184,7 +184,7 @@ class Trajectory:
     @property
     def dt(self) -> Array:
         """Lengths of the steps, (N,)."""
-        return np.diff(self.t)
+        return np.diff(floats(self.t, "t"))
 
     @property
     def x(self) -> Array:
