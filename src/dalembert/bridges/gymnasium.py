@@ -237,7 +237,7 @@ class VectorEnvironment(VectorEnv[Array, Any, Array]):
     ) -> None:
         self._task = _Task(system, start, cost, over, actions, observe)
         if not 1 <= whole(num_envs, "num_envs") < 2**31:
-            raise ValueError(f"num_envs: at least one environment is needed, fewer than 2**31, not {num_envs:.3g}")
+            raise ValueError(f"num_envs: at least one environment is needed, fewer than 2**31, not {num_envs!r:.80}")
         self.num_envs = num_envs
         self.single_action_space, self.single_observation_space = self._task.action_space, self._task.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
