@@ -29,7 +29,9 @@ def colourful(page: Any, selector: str) -> np.ndarray:
 
     from PIL import Image
 
-    return np.asarray(Image.open(io.BytesIO(page.locator(selector).first.screenshot(timeout=90_000))).convert("RGB"), dtype=int)
+    return np.asarray(
+        Image.open(io.BytesIO(page.locator(selector).first.screenshot(timeout=90_000))).convert("RGB"), dtype=int
+    )
 
 
 def open_file(page: Any, path: Any) -> None:

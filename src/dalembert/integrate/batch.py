@@ -98,7 +98,8 @@ def rollouts(
     `u`: (N, nu) for all or (count, N, nu); `kinematic` likewise. `threads`: default all cores.
     `lanes`: several rollouts side by side in the SIMD lanes of each core; a rollout's result does not depend on its neighbours. A failed rollout
     does not stop the others: see `completed`. `keep=False` stores only the last states. `accuracy`: "warn" or "raise" when steps are not
-    accurate, as in `MidpointVI.simulate` (the message is about the worst rollout), or "ignore": steps are not judged. `order` belongs to the integrator: here it is an error.
+    accurate, as in `MidpointVI.simulate` (the message is about the worst rollout), or "ignore": steps are not judged. `order` belongs to the
+    integrator: here it is an error.
 
     >>> import dalembert as da
     >>> m = da.Model([da.rz("a", da.ty(-1.0, mass=1.0))], [da.Gravity((0, -9.8, 0))])
