@@ -296,7 +296,7 @@ class Trajectory:
 
     def _column(self, name: str) -> Array:
         model = self.model
-        if name in model.inputs and name not in model.variables:
+        if name in model.inputs and name not in (*model.variables, *model.configuration.readings):
             return self.u[:, model.input_index(name)]
         found = _named(model, name, self.q, self.p, self.lam, lambda: self.v)
         if found is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from ...arrays import matrix, needed
 from ...errors import ModelError
 from ...model import ConfigForce, Damping, Element, Frame, Gravity, Kinematic, Model
+from ...model.frames import TURN
 from ...symbolic import Symbolic
 from .kernels import kernels
 from .system import GROUND, Joint, MultibodySystem, RigidBody
@@ -171,10 +172,11 @@ def from_model(model: Model) -> MultibodySystem:
     Frames that move as one become a body; the motions between two bodies must form a joint R, P, C, S (three turns
     through one point), E, U (two perpendicular turns through one point), H (screw) or free. Coordinates of all but S
     and free keep the names and values of the model's variables and their inputs are named after them; S and free
-    joints use rotation vectors, see `model_configuration`. Constraints of the model close loops, as `constraints`.
+    joints use rotation vectors, see `model_configuration`, whether they come from a `ball`, `floating` or from three turns.
+    Constraints of the model close loops, as `constraints`.
 
-    All potentials and constraints of frames and kept variables are understood, of the forces `ConfigForce` and `Damping`
-    on kept variables.
+    All potentials and constraints of frames and kept variables are understood, of the forces `ConfigForce` on kept
+    variables and `Damping` on these and, equal about all axes, on a `ball` or `floating` body.
 
     >>> from dalembert import ConfigForce, Gravity, Model, rz, tx
     >>> arm = Model([rz("a", tx(0.5, mass=(1, 0, 0.1, 0.1)), tx(1.0, rz("b", tx(0.5, mass=(1, 0, 0.1, 0.1)))))],
@@ -187,6 +189,7 @@ def from_model(model: Model) -> MultibodySystem:
     forced = _forced(model)
     bodies: list[RigidBody] = []
     joints: list[Joint] = []
+    chains: list[list[_Group]] = []
     names: dict[int, str] = {0: GROUND}
     passed: dict[int, str] = {}
     for g, group in enumerate(groups):
@@ -213,14 +216,16 @@ def from_model(model: Model) -> MultibodySystem:
             passed[up] = name
             chain.insert(0, up)
             up = groups[up].parent
-        joints.append(_joint(name, names[up], [groups[i] for i in chain], centre, forced))
+        chains.append([groups[i] for i in chain])
+        joints.append(_joint(name, names[up], chains[-1], centre, forced))
     if not bodies:
         raise ModelError("the model moves no mass", culprit=model.name)
     kept = {c for j in joints if j.labels for c in j.coordinates}
     left = set(forced) - kept
     if left:
         raise ModelError(
-            f"ConfigForce on '{min(left)}': a force on an angle of a ball joint is not a torque about a fixed axis",
+            f"ConfigForce on '{min(left)}': inputs of ball joints and free bodies are torques about the axes of the world, "
+            "not about their own; use dmoc",
             culprit=min(left),
         )
     gravity = np.zeros(3)
@@ -229,12 +234,9 @@ def from_model(model: Model) -> MultibodySystem:
         if _overall(model, e):
             gravity = gravity + np.array(e.acceleration)  # type: ignore[attr-defined]
         elif isinstance(e, Damping):
-            for v in model.dynamic:
-                c = e.coefficient(v)
-                if c and v not in kept:
-                    raise ModelError(f"{e.label}: '{v}' is an angle of a ball joint or a free body", culprit=v)
-                if c:
-                    damping[v] = damping.get(v, 0.0) + c
+            for joint, chain in zip(joints, chains, strict=True):
+                for c, value in _damped(model, e, joint, chain).items():
+                    damping[c] = damping.get(c, 0.0) + value
         elif e.FAMILY == "forces" and not isinstance(e, ConfigForce):
             raise ModelError(f"{e.label}: not supported by DMOCC; use dmoc", culprit=e.label)
     system = MultibodySystem(
@@ -250,6 +252,42 @@ def from_model(model: Model) -> MultibodySystem:
     return system
 
 
+def _damped(model: Model, damping: Damping, joint: Joint, chain: Sequence[_Group]) -> dict[str, float]:
+    """What an element says of a joint: coefficients by coordinate, that of a ball by the name of the joint."""
+    rates = damping.by_velocity(model)
+
+    def equal(names: Sequence[str], what: str) -> float:
+        low, high = min(rates[n] for n in names), max(rates[n] for n in names)
+        if low != high:
+            raise ModelError(
+                f"{damping.label}: {what} needs the same along all axes ({', '.join(names)})", culprit=what
+            )
+        return high
+
+    out: dict[str, float] = {}
+    flat: list[str] = []
+    for group in chain:
+        assert group.frame is not None
+        assert group.frame.variable is not None
+        v = group.frame.variable
+        if group.frame.transform == TURN:
+            out[joint.name] = equal([f"{v}.w{a}" for a in "xyz"], f"ball '{v}'")
+        else:
+            flat.append(model.velocities[model.velocity_index(v)])
+    if joint.labels:
+        out |= {v: rates[v] for v in flat}
+    elif any(rates[v] for v in flat):
+        centre, along = chain[-1].lump()[1], [g.frame.transform[0] for g in chain]  # type: ignore[union-attr]
+        if along != ["t", "t", "t", TURN[0]] or np.abs(centre).max() > 1e-9:
+            raise ModelError(
+                f"{damping.label}: '{next(v for v in flat if rates[v])}' is an angle of a ball joint or a coordinate of a free "
+                "body other than the place of its centre of mass",
+                culprit=joint.child,
+            )
+        out |= dict.fromkeys(joint.coordinates[:3], equal(flat, f"body '{joint.child}'"))
+    return {name: c for name, c in out.items() if c}
+
+
 def model_configuration(model: Model, q: object) -> np.ndarray:
     """Configuration (n,) of `from_model(model)` at the model's own variables q (nq,).
 
@@ -258,7 +296,8 @@ def model_configuration(model: Model, q: object) -> np.ndarray:
     >>> model_configuration(arm, [np.pi / 2])[:3].round(12).tolist()
     [0.0, 0.5, 0.0]
     """
-    values = matrix(q, (model.nq,), "q")
+    values = model.configuration.unit(matrix(q, (model.nq,), "q"), "q")
+    turns = {place.name: place.q for place in model.configuration.places}
     system = from_model(model)
     model.require_no_contacts("dmocc")
     groups, _, _ = _groups(model)
@@ -270,7 +309,8 @@ def model_configuration(model: Model, q: object) -> np.ndarray:
             poses.append(np.eye(4))
             continue
         assert group.frame.variable is not None
-        amount = values[model.index(group.frame.variable)]
+        v = group.frame.variable
+        amount = values[turns[v] if v in turns else model.index(v)]
         poses.append(poses[group.parent] @ group.base @ group.frame.local_pose(amount))
         if group.heavy:
             names[g] = _body_name(group, names)
@@ -314,6 +354,9 @@ def _joint(name: str, parent: str, chain: Sequence[_Group], centre: np.ndarray, 
             raise ModelError(f"{frame.label}: DMOCC has no kinematic variables; use dmoc", culprit=frame.variable)
         if frame.pitch and len(chain) > 1:
             raise ModelError(f"{frame.label}: a screw next to other motions forms no joint", culprit=frame.variable)
+        if frame.transform == TURN:  # three turns at once
+            turns += [(f"{frame.variable}.w{a}", group.pose[:3, k], group.pose[:3, 3]) for k, a in enumerate("xyz")]
+            continue
         axis = group.pose[:3, "xyz".index(frame.transform[1])]
         (turns if frame.transform[0] == "r" else slides).append((frame.variable, axis, group.pose[:3, 3]))
         order += frame.transform[0]

@@ -22,14 +22,16 @@ from ...model import (
     Potential,
     Visual,
     Wrench,
+    ball,
+    floating,
     rx,
-    ry,
     rz,
     se3,
     tx,
     ty,
     tz,
 )
+from ...model.rotation import of_matrix
 from .kernels import kernels, over
 from .multibody import Geometry, Multibody, Pair, geometry
 from .system import GROUND, Joint, MultibodySystem, RigidBody
@@ -43,10 +45,9 @@ if TYPE_CHECKING:
 def to_model(system: MultibodySystem) -> Model:
     """The same mechanism as a `Model`: a frame per body, named after it, with origin at its centre of mass.
 
-    Variables of R, P, C, E, U, H have the names and values of the joint coordinates. Ball joints and free bodies have
-    three angles `name.rz`, `name.ry`, `name.rx`, turned in this order about the joint's axes, and free bodies `name.tx`
-    ... in front of them. Inputs have the names of the joint coordinates; closures and further constraints become
-    `Constraint`s, bodies are drawn as boxes of the same inertia.
+    Variables of R, P, C, E, U, H have the names and values of the joint coordinates. Ball joints are `ball`s, free bodies
+    `floating`, by the names of their joints. Inputs have the names of the joint coordinates; closures and further
+    constraints become `Constraint`s, bodies are drawn as boxes of the same inertia.
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
     >>> rod = RigidBody("rod", 1.0, (0, 1 / 12, 1 / 12), position=(0.5, 0, 0))
@@ -59,12 +60,12 @@ def to_model(system: MultibodySystem) -> Model:
         frame = _branch(system.joints[i], geometry(system, system.joints[i]), system.bodies[i], children[i])
         children[system.parents[i]].insert(0, frame)
     elements: list[Element] = [Gravity(system.gravity)] if any(system.gravity) else []
-    damping = dict(system.damping)
     for joint in system.joints:
-        elements += _forces(joint, geometry(system, joint), damping)
-    scalar = {c: x for j in system.joints for c, x in damping.items() if c in j.coordinates and j.turns < 3}
-    if scalar:
-        elements.append(Damping(0.0, scalar))  # type: ignore[arg-type]
+        elements += _forces(joint, geometry(system, joint))
+    balls = {j.name for j in system.joints if j.turns == 3}
+    slowed = {v: x for c, x in system.damping for v in ([f"{c}.w{a}" for a in "xyz"] if c in balls else [c])}
+    if slowed:
+        elements.append(Damping(slowed))
     if system.potential is not None:
         elements.append(Potential(_Seen(system, system.potential), name="potential"))
     rows: list[Element] = []
@@ -116,19 +117,12 @@ def _branch(joint: Joint, geo: Geometry, body: RigidBody, children: list[Frame])
 
 
 def _motions(joint: Joint) -> list[tuple[Any, str, dict[str, Any]]]:
-    """Elementary motions of a joint: constructor, variable, options."""
-    names = joint.coordinates
-    turns: list[tuple[Any, str, dict[str, Any]]] = [
-        (make, f"{joint.name}.{axis}", {"name": f"{joint.name} {axis}"})
-        for make, axis in ((rz, "rz"), (ry, "ry"), (rx, "rx"))
-    ]
-    if joint.kind == "free":
-        return [(make, f"{joint.name}.{a}", {}) for make, a in ((tx, "tx"), (ty, "ty"), (tz, "tz"))] + turns
+    """Motions of a joint: constructor, variable, options."""
+    if joint.turns == 3:
+        return [(floating if joint.kind == "free" else ball, joint.name, {})]
     makers: dict[str, list[Any]] = {"R": [rz], "P": [tz], "C": [tz, rz], "E": [tx, ty, rz], "U": [rz, rx], "H": [rz]}
-    if joint.kind == "S":
-        return turns
     more = {"pitch": joint.pitch} if joint.kind == "H" else {}
-    return [(make, name, more) for make, name in zip(makers.get(joint.kind, []), names, strict=True)]
+    return [(make, name, more) for make, name in zip(makers.get(joint.kind, []), joint.coordinates, strict=True)]
 
 
 def _box(body: RigidBody) -> tuple[Visual, ...]:
@@ -145,59 +139,23 @@ def _box(body: RigidBody) -> tuple[Visual, ...]:
 # ---- forces
 
 
-def _forces(joint: Joint, geo: Geometry, damping: dict[str, float]) -> list[Element]:
-    """Inputs of a joint, and damping of a ball."""
+def _forces(joint: Joint, geo: Geometry) -> list[Element]:
+    """Inputs of a joint."""
     flags: Any = joint.actuated
-    out: list[Element] = []
+    if not joint.inputs:
+        return []
+    if joint.kind == "E":
+        return [Force(_PlaneForce(joint, geo), uses=joint.inputs, name=f"force of {joint.name}")]
+    if joint.turns < 3:
+        return [ConfigForce(c, c) for c in joint.inputs]
+    parts = tuple(c if on else 0.0 for c, on in zip(joint.coordinates, flags, strict=True))
     if joint.kind == "free":
-        if joint.inputs:
-            parts = tuple(c if on else 0.0 for c, on in zip(joint.coordinates, flags, strict=True))
-            out.append(Wrench(f"{joint.child} point", force=parts[:3], torque=parts[3:], axes="mixed"))
-    elif joint.kind == "S":
-        if joint.inputs:
-            out.append(Force(_BallTorque(joint), uses=joint.inputs, name=f"torque of {joint.name}"))
-    elif joint.kind == "E":
-        if joint.inputs:
-            out.append(Force(_PlaneForce(joint, geo), uses=joint.inputs, name=f"force of {joint.name}"))
-    else:
-        out += [ConfigForce(c, c) for c in joint.inputs]
-    if joint.turns == 3 and damping.get(joint.name):
-        out.append(Force(_BallDamping(joint, damping[joint.name]), name=f"damping of {joint.name}"))
-    return out
-
-
-def _axes(joint: Joint, m: Any) -> list[tuple[str, Any]]:
-    """Variables of a ball and the world axes about which they turn."""
-    return [(f"{joint.name}.{a}", m.pose(f"{joint.name} {a}")[:3, k]) for a, k in (("rz", 2), ("ry", 1), ("rx", 0))]
-
-
-@dataclass(frozen=True)
-class _BallTorque:
-    """Torques about world axes between the bodies of a ball joint."""
-
-    joint: Joint
-
-    def __call__(self, m: Any) -> dict[str, Any]:
-        import casadi as ca
-
-        flags: Any = self.joint.actuated
-        torque = ca.vertcat(*[m.input(c) if on else 0.0 for c, on in zip(self.joint.coordinates, flags, strict=True)])
-        return {v: ca.dot(axis, torque) for v, axis in _axes(self.joint, m)}
-
-
-@dataclass(frozen=True)
-class _BallDamping:
-    """Torque against the relative angular velocity of a ball joint or free body."""
-
-    joint: Joint
-    coefficient: float
-
-    def __call__(self, m: Any) -> dict[str, Any]:
-        import casadi as ca
-
-        axes = _axes(self.joint, m)
-        omega = sum(axis * m.velocity(v) for v, axis in axes)
-        return {v: -self.coefficient * ca.dot(axis, omega) for v, axis in axes}
+        return [Wrench(f"{joint.child} point", force=parts[:3], torque=parts[3:], axes="mixed")]
+    return [  # a torque about the world's axes, and its reaction
+        Wrench(frame, torque=parts, axes="mixed", gear=gear)
+        for frame, gear in ((joint.child, 1.0), (joint.parent, -1.0))
+        if frame != GROUND
+    ]
 
 
 @dataclass(frozen=True)
@@ -287,32 +245,39 @@ class _ClosureRow:
 
 @lru_cache(maxsize=32)
 def _tangents(system: MultibodySystem) -> Any:
-    """Variables of the model -> q and its derivative by them."""
+    """Variables of the model -> q and its derivative by their velocities."""
     import casadi as ca
 
     m: Multibody = kernels(system).mechanics
     model = to_model(system)
-    x = ca.SX.sym("x", model.nq)
+    x, w = ca.SX.sym("x", model.nq), ca.SX.sym("w", model.nv)
 
     def at(name: str) -> Any:
-        return x[model.index(name)]
+        return x[model.index(name)] + w[model.velocity_index(name)]
 
     u, ref = [], []
     for i, joint in enumerate(system.joints):
         if joint.turns < 3:
             u += [at(c) for c in joint.coordinates]
             continue
-        turns = ca.SX.eye(3)
-        for k, a in ((2, "rz"), (1, "ry"), (0, "rx")):
-            angle = at(f"{joint.name}.{a}")
-            e = ca.skew(ca.DM(np.eye(3)[k]))
-            turns = turns @ (ca.SX.eye(3) + ca.sin(angle) * e + (1 - ca.cos(angle)) * (e @ e))
+        turns = _rotation(*(x[model.index(f"{joint.name}.q{a}")] for a in "wxyz"))
+        spin = ca.vertcat(*(w[model.velocity_index(f"{joint.name}.w{a}")] for a in "xyz"))
+        turns = turns @ (ca.SX.eye(3) + ca.skew(spin))  # to first order
         axes = ca.DM(np.eye(3) if joint.kind == "free" else m.geo[i].triad1)
         ref.append(ca.vec(axes @ turns @ axes.T))
-        u += [at(f"{joint.name}.{a}") for a in ("tx", "ty", "tz")] if joint.kind == "free" else []
+        u += [at(f"{joint.name}.{a}") for a in "xyz"] if joint.kind == "free" else []
         u += [ca.SX(0)] * 3
     q = m.place(ca.vertcat(ca.SX(0, 1), *u), ca.vertcat(ca.SX(0, 1), *ref))
-    return ca.Function("tangents", [x], [ca.densify(q), ca.densify(ca.jacobian(q, x))])
+    still = [ca.substitute(e, w, ca.SX.zeros(model.nv)) for e in (q, ca.jacobian(q, w))]
+    return ca.Function("tangents", [x], [ca.densify(e) for e in still])
+
+
+def _rotation(w: Any, x: Any, y: Any, z: Any) -> Any:
+    """Matrix of a unit quaternion."""
+    import casadi as ca
+
+    e = ca.skew(ca.vertcat(x, y, z))
+    return ca.SX.eye(3) + 2 * w * e + 2 * (e @ e)
 
 
 def variables(system: MultibodySystem, q: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -321,25 +286,20 @@ def variables(system: MultibodySystem, q: np.ndarray, u: np.ndarray) -> np.ndarr
     out = np.empty((len(q), model.nq))
     r = q.reshape(len(q), -1, 12)[:, :, 3:].reshape(len(q), -1, 3, 3).transpose(0, 1, 3, 2)
     for i, (joint, where) in enumerate(zip(system.joints, system.slices, strict=True)):
-        if joint.turns < 3:
-            for name, column in zip(joint.coordinates, u[:, where].T, strict=True):
-                out[:, model.index(name)] = column
-            continue
         geo, p = m.geo[i], system.parents[i]
+        flat = joint.coordinates if joint.turns < 3 else joint.coordinates[:-3]
+        for name, column in zip(flat, u[:, where].T, strict=False):
+            out[:, model.index(name)] = column
+        if joint.turns < 3:
+            continue
         if joint.kind == "free":
             turned = r[:, i] @ np.array(system.bodies[i].rotation).T
-            for name, column in zip(("tx", "ty", "tz"), u[:, where].T[:3], strict=True):
-                out[:, model.index(f"{joint.name}.{name}")] = column
         else:
             parent = r[:, p] if p >= 0 else np.eye(3)
             turned = geo.triad1.T @ (np.swapaxes(parent, -1, -2) @ r[:, i] @ geo.relative.T) @ geo.triad1
-        angles = (
-            np.arctan2(turned[:, 1, 0], turned[:, 0, 0]),
-            -np.arcsin(np.clip(turned[:, 2, 0], -1.0, 1.0)),
-            np.arctan2(turned[:, 2, 1], turned[:, 2, 2]),
-        )
-        for name, angle in zip(("rz", "ry", "rx"), angles, strict=True):
-            out[:, model.index(f"{joint.name}.{name}")] = np.unwrap(angle)
+        turns = np.array([of_matrix(t) for t in turned])
+        flips = np.cumprod(np.sign(np.r_[1.0, np.sum(turns[1:] * turns[:-1], axis=1)]))  # one of q and -q, no jumps
+        out[:, [model.index(f"{joint.name}.q{a}") for a in "wxyz"]] = flips[:, None] * turns
     return out
 
 
