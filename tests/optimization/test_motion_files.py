@@ -124,20 +124,46 @@ def test_bvh(tmp_path):
         read_motion(file, {"hip": "LeftUpLeg.Xrotation"}, [0.2])
 
 
+def test_bvh_with_names_of_words_and_positions_that_jump(tmp_path):
+    """Positions in millimetres move by more than pi from frame to frame: they are no angles."""
+    file = tmp_path / "walk.bvh"
+    text = (
+        BVH.replace("LeftUpLeg", "Left MOTION leg {")
+        .replace("0 91 0", "0 980 0")
+        .replace("\n", "\r\n")
+        .replace("ROOT ", "ROOT\t")
+    )
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    got = read_motion(file, {"height": "Hips.Yposition", "hip": "Left MOTION leg.Xrotation"}, [0.0, 0.05, 0.1])
+    np.testing.assert_allclose(got["height"], [90, 980, 92], atol=1e-12)
+    np.testing.assert_allclose(got["hip"], np.deg2rad([170, 182, 194]), atol=1e-12)
+    file.write_bytes(text.replace("Left", "Fu\xdf").encode("latin-1"))
+    with pytest.raises(ValueError, match="not UTF-8"):
+        read_motion(file, {"height": "Hips.Yposition"}, [0.0])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("HIERARCHY", "SKELETON"), "begins with HIERARCHY"),
         (("MOTION", "MOVES"), "begins with HIERARCHY"),
         (("Frames: 3", "Frames: 4"), "4 frames of 9 channels are announced, but there are 3 rows of 9"),
-        (("CHANNELS 3", "CHANNELS 2"), "3 frames of 8 channels are announced, but there are 3 rows of 9"),
+        (("CHANNELS 3", "CHANNELS 2"), "LeftUpLeg announces 2 channels and names 3"),
+        (("CHANNELS 3", "CHANNELS"), "announces Zrotation channels"),
+        (
+            ("3 Zrotation Xrotation Yrotation\n    End", "0\n    End"),
+            "3 frames of 6 channels are announced, but there are 3 rows of 9",
+        ),
+        (("JOINT LeftUpLeg", "JOINT Hips"), "2 columns are called 'Hips.Xrotation'"),
         (("-178", "x"), "rows of numbers"),
         (("-178 3", "-178"), "rows of numbers"),
-        (("Frame Time: 0.05", "Frame Time: 0"), "announced"),
+        (("Frame Time: 0.05", "Frame Time: 0"), "frame time must be positive"),
+        (("Frame Time: 0.05", "Frame Time: inf"), "frame time must be positive"),
+        (("Frame Time: 0.05", "Frame Time: 1e-320"), "frame time must be positive"),
     ],
 )
 def test_broken_bvh(tmp_path, change, message):
     file = tmp_path / "walk.bvh"
     file.write_text(BVH.replace(*change))
     with pytest.raises(ValueError, match=message):
-        read_motion(file, {"hip": "LeftUpLeg.Xrotation"}, [0.0])
+        read_motion(file, {"hip": "Hips.Xrotation" if "Hips" in change[1] else "LeftUpLeg.Xrotation"}, [0.0])

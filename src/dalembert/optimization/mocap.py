@@ -33,7 +33,8 @@ def read_motion(
     columns: {variable: column}, or {variable: (column, scale, offset)} for scale * value + offset.
     t: (N+1,) times in s at which the reference is wanted, measured from the first sample.
     time: the column of times in s, or the sampling rate in Hz if there is none (a BVH file knows its rate).
-    degrees: values are degrees (rotations of a BVH file always are). unwrap: remove jumps by full turns.
+    degrees: values are degrees (rotations of a BVH file always are). unwrap: remove jumps by full turns (of a BVH file's
+    rotations, not of its positions).
     cutoff: frequency in Hz of a low-pass filter without phase lag (Butterworth, 4th order in total), None for no
     filter.
     max_gap: missing samples are interpolated over gaps up to this length in s; longer ones are an error.
@@ -68,15 +69,18 @@ def read_motion(
         label, scale, offset = (column, 1.0, 0.0) if isinstance(column, str) else column
         if label not in header:
             raise ValueError(f"{name}: no column {label!r}{nearest(label, header)}; there are {', '.join(header)}")
+        if header.count(label) > 1:
+            raise ValueError(f"{name}: {header.count(label)} columns are called {label!r}")
         values = table[:, header.index(label)]
         good = np.isfinite(values)
         if good.sum() < 2:
             raise ValueError(f"{name}: column {label!r} has fewer than two samples")
         _check_gaps(name, label, times, good, max_gap)
         x, y = times[good], values[good]
-        if label.endswith("rotation") if bvh else degrees:
+        turns = not bvh or label.endswith("rotation")
+        if turns and (bvh or degrees):
             y = np.deg2rad(y)
-        if unwrap:
+        if turns and unwrap:
             y = np.unwrap(y)
         y = scale * y + offset
         if cutoff is not None:
@@ -86,8 +90,8 @@ def read_motion(
 
 
 def _read(name: str) -> tuple[list[str], Array]:
-    with open(name, newline="", encoding="utf-8-sig") as f:
-        lines = [row for row in csv.reader(line for line in f if not line.lstrip().startswith("#")) if row]
+    text = (line for line in _text(name).splitlines(keepends=True) if not line.lstrip().startswith("#"))
+    lines = [row for row in csv.reader(text) if row]
     if len(lines) < 3:
         raise ValueError(f"{name}: needs a header and at least two samples")
     header = [c.strip() for c in lines[0]]
@@ -102,32 +106,45 @@ def _read(name: str) -> tuple[list[str], Array]:
     return header, np.array(rows)
 
 
+def _text(name: str) -> str:
+    try:
+        with open(name, newline="", encoding="utf-8-sig") as f:
+            return f.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
 def _read_bvh(name: str) -> tuple[list[str], Array, float]:
     """(channels as "joint.channel", samples (N, channels), samples per second) of a BVH file."""
-    with open(name, encoding="utf-8-sig") as f:
-        head, mark, motion = f.read().partition("MOTION")
-    if not head.lstrip().startswith("HIERARCHY") or not mark:
+    lines = [line.strip() for line in _text(name).splitlines() if line.strip()]
+    if lines[:1] != ["HIERARCHY"] or "MOTION" not in lines:
         raise ValueError(f"{name}: a BVH file begins with HIERARCHY and has a part MOTION")
-    words = head.split()
+    start = lines.index("MOTION")
     columns: list[str] = []
     joint = ""
-    for i, word in enumerate(words):
+    for line in lines[:start]:
+        word, rest = (*line.rstrip("{ \t").split(maxsplit=1), "", "")[:2]
         if word in ("ROOT", "JOINT"):
-            joint = words[i + 1]
+            joint = rest  # names may have blanks
         elif word == "CHANNELS":
-            columns += [f"{joint}.{channel}" for channel in words[i + 2 : i + 2 + int(words[i + 1])]]
-    lines = [line.split() for line in motion.splitlines() if line.strip()]
+            count, *channels = rest.split()
+            if count != str(len(channels)):
+                raise ValueError(f"{name}: {joint} announces {count} channels and names {len(channels)}")
+            columns += [f"{joint}.{channel}" for channel in channels]
+    rows = [line.split() for line in lines[start + 1 :]]
     try:
-        (count,) = (int(w[1]) for w in lines if w[0] == "Frames:")
-        (step,) = (float(w[2]) for w in lines if w[:2] == ["Frame", "Time:"])
-        table = np.array([[float(x) for x in w] for w in lines if w[0] not in ("Frames:", "Frame")])
+        (frames,) = (int(w[1]) for w in rows if w[0] == "Frames:")
+        (step,) = (float(w[2]) for w in rows if w[:2] == ["Frame", "Time:"])
+        table = np.array([[float(x) for x in w] for w in rows if w[0] not in ("Frames:", "Frame")])
     except (ValueError, IndexError):
         raise ValueError(
             f"{name}: MOTION needs 'Frames: n', 'Frame Time: dt' and rows of numbers of one length"
         ) from None
-    if table.shape != (count, len(columns)) or count < 2 or not step > 0:
+    if table.shape != (frames, len(columns)) or frames < 2:
         shape = f"{len(table)} rows of {table.shape[1] if table.ndim == 2 else 0} numbers"
-        raise ValueError(f"{name}: {count} frames of {len(columns)} channels are announced, but there are {shape}")
+        raise ValueError(f"{name}: {frames} frames of {len(columns)} channels are announced, but there are {shape}")
+    if not 1e-9 < step < np.inf:
+        raise ValueError(f"{name}: the frame time must be positive, not {step:g} s")
     return columns, table, 1 / step
 
 
