@@ -234,8 +234,8 @@ def from_model(model: Model) -> MultibodySystem:
         if _overall(model, e):
             gravity = gravity + np.array(e.acceleration)  # type: ignore[attr-defined]
         elif isinstance(e, Damping):
-            for joint, chain in zip(joints, chains, strict=True):
-                for c, value in _damped(model, e, joint, chain).items():
+            for joint, links in zip(joints, chains, strict=True):
+                for c, value in _damped(model, e, joint, links).items():
                     damping[c] = damping.get(c, 0.0) + value
         elif e.FAMILY == "forces" and not isinstance(e, ConfigForce):
             raise ModelError(f"{e.label}: not supported by DMOCC; use dmoc", culprit=e.label)
