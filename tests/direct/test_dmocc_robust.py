@@ -136,6 +136,45 @@ def test_bounds_rates_and_paths_hold_in_every_form():
     assert costs[0] > plain.objective
 
 
+@pytest.mark.filterwarnings("ignore:plan replayed")
+def test_conditions_on_the_path_may_be_columns_and_contradictions_are_named():
+    rods = [RigidBody(n, 1.0, (0.01, 0.1, 0.1), position=(x, 0, 0)) for n, x in (("one", 0.5), ("two", 1.5))]
+    arm = MultibodySystem(
+        rods, [Joint("R", "ground", "one", name="a"), Joint("R", "one", "two", point=(1, 0, 0), name="b")]
+    )
+    task = {"steps": 10, "time": 1.0, "goal": {"a": 1.0, "b": 0.0}}
+
+    def columns(view):
+        return [(-1.4, view.position("two"), 1.4), (-np.inf, view.input("a"), 200.0)]
+
+    def rows(view):
+        x = view.position("two")
+        return [(-1.4, x[k], 1.4) for k in range(3)] + [(-np.inf, view.input("a"), 200.0)]
+
+    found, again = (optimize(arm, path=path, **task) for path in (columns, rows))
+    assert found.success
+    assert found.motion.position("two")[1:, :2].max() < 1.4 + 1e-7  # 1.5 m at the start, which is given
+    assert found.objective == pytest.approx(again.objective, rel=1e-9)
+    for path, words in (
+        (lambda view: [(2.0, view["a"], 1.0)], "condition 1 of path: nothing is at least 2 and at most 1"),
+        (
+            lambda view: [(0, view["a"], 1), (np.nan, view["a"], 1.0)],
+            "condition 2 of path: low and high must be numbers",
+        ),
+        (lambda view: [(view["a"], 0.0, 1.0)], "low and high must be numbers"),
+        (lambda view: 3.0, "must return a list"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            optimize(arm, path=path, **task)
+    apart = optimize(arm, bounds={"a": (-0.1, 0.5)}, **task)
+    assert apart.status == "contradictory_bounds"
+    assert apart.message == "goal of a is outside of [-0.1, 0.5]"
+    assert "start of b" in optimize(arm, bounds={"b": (0.1, 0.5)}, **task).message
+    few = optimize(arm, **task | {"steps": 1})
+    assert few.status == "overdetermined"
+    assert few.iterations == 0
+
+
 def test_free_time_costs_and_goals_of_the_user_in_every_form():
     disk = MultibodySystem([RigidBody("disk", 1.0, (1, 1, 2), position=(1, 0, 0))], [Joint("R", "ground", "disk")])
     times = []

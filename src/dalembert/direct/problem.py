@@ -17,6 +17,7 @@ from ..arrays import finite, floats, needed, number
 from ..errors import ConvergenceError, ModelError
 from ..model.model import Model
 from .collocation import hamiltonian_midpoint, velocity_midpoint
+from .conditions import conditions
 from .mechanics import Mechanics, Moment
 from .replay import judge, measure, refined, wanted
 from .result import Plan
@@ -412,11 +413,7 @@ def _conditions(
     if function is None:
         return []
     listed, seen = problem.mechanics.expression(function, label, moving=moving)
-    try:
-        triples = [(low, expression, high) for low, expression, high in listed]
-    except (TypeError, ValueError):
-        raise ValueError(f"{label} must return a list of (low, expression, high)") from None
-    return [(float(low), expression, float(high), seen) for low, expression, high in triples]
+    return [(low, expression, high, seen) for low, expression, high in conditions(listed, label)]
 
 
 # ---- equations -----------------------------------------------------------------------------------------------------

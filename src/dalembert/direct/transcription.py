@@ -208,7 +208,9 @@ class Transcription:
             float(answer["f"]),
             status,
             message,
-            int(stats["iter_count"]),
+            0
+            if stats["return_status"] == "Not_Enough_Degrees_Of_Freedom"
+            else int(stats["iter_count"]),  # left unset then
             violation,
             np.array(answer["lam_g"]).ravel(),
             setup_time,

@@ -151,7 +151,8 @@ class Program:
         x = out["x"].full().ravel()
         if not np.isfinite(x).all():
             status, message, x = "invalid_number", "the solver left NaN; the guess is kept", x0
-        return answer(status, message, x, out["lam_g"].full().ravel(), int(facts["iter_count"]), end)
+        count = 0 if status == "overdetermined" else int(facts["iter_count"])  # left unset then
+        return answer(status, message, x, out["lam_g"].full().ravel(), count, end)
 
     def functions(self) -> dict[str, Any]:
         """CasADi functions: `values` (x -> cost, rows), `gradient`, `jacobian`, `hessian` in nlpsol's conventions."""

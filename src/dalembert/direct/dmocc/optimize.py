@@ -21,6 +21,7 @@ import numpy as np
 
 from ...arrays import Named, floats, matrix, nearest, vector, whole
 from ...text import Brief
+from ..conditions import conditions
 from ..replay import judge, refined, wanted
 from .kernels import System, dense, flat, kernels, over
 from .motion import Motion, assemble, coordinates, momenta, velocities
@@ -142,7 +143,7 @@ def optimize(
       at the last node, with the velocity of the projected momentum (15). `spin_cost`: weight of the squared angular
       velocities of all bodies. A thin body can be spun up about its long axis almost for nothing, and the search then
       follows a valley of ever faster spins; a weight that costs a few percent closes it.
-    - `path(view)`: list of (low, expression, high) that hold at all nodes; at the midpoints of the steps if they contain
+    - `path(view)`: list of (low, expression or column of expressions, high) that hold at all nodes; at the midpoints of the steps if they contain
       velocities or inputs.
     - `bounds`, `input_bounds`: (low, high) by name of coordinate or input. `rate_bounds`: (low, high) of a coordinate's
       rate over a step, one more row per step. Rotation vectors (balls, free bodies) are kept within +-pi, or what start
@@ -335,7 +336,14 @@ class _Task:
         found += _crossed(names, "rate of ", *self.rate_limits)
         found += _crossed(["time"], "", *np.reshape(self.duration, (2, 1)))
         found += ["goal"] if np.any(self.aim.low > self.aim.high) else []
-        return f"the lower limit exceeds the upper one: {', '.join(found)}" if found else ""
+        if found:
+            return f"the lower limit exceeds the upper one: {', '.join(found)}"
+        low, high = self.limits
+        for what, below, above in (("start", self.u0, self.u0), ("goal", self.aim.low, self.aim.high)):
+            if what == "start" or self.aim.function is None:
+                apart = np.flatnonzero((below > high + 1e-9) | (above < low - 1e-9))
+                found += [f"{what} of {names[i]} is outside of [{low[i]:g}, {high[i]:g}]" for i in apart]
+        return "; ".join(found)
 
     def first(self, guess: Any) -> _First:
         """The first guess, on the closures."""
@@ -796,9 +804,10 @@ class _Transcription:
             return
         sizes = (("q", self.system.n), ("v", self.system.n), ("u", self.system.nd), ("tau", self.system.nu))
         q, v, u, tau = symbols = [ca.SX.sym(*x) for x in sizes]
-        listed = _triples(self.task.path(View(self.mechanics, q, v=v, u=u, tau=tau)))
-        moving = np.array([bool(ca.depends_on(ca.SX(x), ca.vertcat(v, tau))) for _, x, _ in listed])
-        limits = np.array([(float(low), float(high)) for low, _, high in listed]).reshape(-1, 2)
+        given = conditions(self.task.path(View(self.mechanics, q, v=v, u=u, tau=tau)), "path")
+        listed = [(low, x, high) for low, column, high in given for x in ca.vertsplit(ca.vec(ca.SX(column)))]
+        moving = np.array([bool(ca.depends_on(x, ca.vertcat(v, tau))) for _, x, _ in listed])
+        limits = np.array([(low, high) for low, _, high in listed]).reshape(-1, 2)
         for which in (False, True):
             chosen = np.flatnonzero(moving == which)
             if not chosen.size:
@@ -905,13 +914,6 @@ def _with_tree(choose: np.ndarray, tree: int) -> np.ndarray:
     out[:tree, :tree] = np.eye(tree)
     out[tree:, tree:] = choose
     return out
-
-
-def _triples(listed: Any) -> list[tuple[Any, Any, Any]]:
-    try:
-        return [(low, expression, high) for low, expression, high in listed]
-    except (TypeError, ValueError):
-        raise ValueError("path must return a list of (low, expression, high)") from None
 
 
 def _turned(base: np.ndarray, vector_: np.ndarray) -> np.ndarray:
