@@ -46,7 +46,7 @@ def to_model(system: MultibodySystem) -> Model:
     """The same mechanism as a `Model`: a frame per body, named after it, with origin at its centre of mass.
 
     Variables of R, P, C, E, U, H have the names and values of the joint coordinates. Ball joints are `ball`s, free bodies
-    `floating`, by the names of their joints. Inputs have the names of the joint coordinates; closures and further
+    `floating`, by the names of their joints, with the same rotation vectors. Inputs have the names of the joint coordinates; closures and further
     constraints become `Constraint`s, bodies are drawn as boxes of the same inertia.
 
     >>> from dalembert.direct.dmocc import Joint, MultibodySystem, RigidBody
@@ -102,15 +102,15 @@ def _branch(joint: Joint, geo: Geometry, body: RigidBody, children: list[Frame])
     i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
     options: dict[str, Any] = {"mass": body.mass, "inertia": tuple(inertia[i, j].tolist()), "name": body.name}
     options["visuals"] = _box(body)
-    back = _pose(geo.triad2.T, -geo.triad2.T @ geo.rho2)
     if joint.kind == "free":  # the centre of mass moves along the world's axes, the body turns about it
         point = _pose(np.eye(3), geo.rho2)
         children = [*children, se3(point, name=f"{body.name} point")] if joint.inputs else children
         frame = se3(_pose(np.array(body.rotation), np.zeros(3)), *children, **options)
         front = _pose(np.eye(3), body.position)
-    else:
-        frame = se3(back, *children, **options)
-        front = _pose(geo.triad1, geo.rho1)
+    else:  # a ball turns about the axes of its parent, other joints about their own
+        before, after = (np.eye(3), geo.relative) if joint.kind == "S" else (geo.triad1, geo.triad2.T)
+        frame = se3(_pose(after, -after @ geo.rho2), *children, **options)
+        front = _pose(before, geo.rho1)
     for make, variable, more in reversed(_motions(joint)):
         frame = make(variable, frame, **more)
     return se3(front, frame)
@@ -256,15 +256,14 @@ def _tangents(system: MultibodySystem) -> Any:
         return x[model.index(name)] + w[model.velocity_index(name)]
 
     u, ref = [], []
-    for i, joint in enumerate(system.joints):
+    for joint in system.joints:
         if joint.turns < 3:
             u += [at(c) for c in joint.coordinates]
             continue
         turns = _rotation(*(x[model.index(f"{joint.name}.q{a}")] for a in "wxyz"))
         spin = ca.vertcat(*(w[model.velocity_index(f"{joint.name}.w{a}")] for a in "xyz"))
         turns = turns @ (ca.SX.eye(3) + ca.skew(spin))  # to first order
-        axes = ca.DM(np.eye(3) if joint.kind == "free" else m.geo[i].triad1)
-        ref.append(ca.vec(axes @ turns @ axes.T))
+        ref.append(ca.vec(turns))
         u += [at(f"{joint.name}.{a}") for a in "xyz"] if joint.kind == "free" else []
         u += [ca.SX(0)] * 3
     q = m.place(ca.vertcat(ca.SX(0, 1), *u), ca.vertcat(ca.SX(0, 1), *ref))
@@ -282,11 +281,11 @@ def _rotation(w: Any, x: Any, y: Any, z: Any) -> Any:
 
 def variables(system: MultibodySystem, q: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Variables (T, nq) of `to_model(system)` at configurations q (T, n) with joint coordinates u (T, nd)."""
-    model, m = to_model(system), kernels(system).mechanics
+    model = to_model(system)
     out = np.empty((len(q), model.nq))
     r = q.reshape(len(q), -1, 12)[:, :, 3:].reshape(len(q), -1, 3, 3).transpose(0, 1, 3, 2)
     for i, (joint, where) in enumerate(zip(system.joints, system.slices, strict=True)):
-        geo, p = m.geo[i], system.parents[i]
+        p = system.parents[i]
         flat = joint.coordinates if joint.turns < 3 else joint.coordinates[:-3]
         for name, column in zip(flat, u[:, where].T, strict=False):
             out[:, model.index(name)] = column
@@ -296,7 +295,7 @@ def variables(system: MultibodySystem, q: np.ndarray, u: np.ndarray) -> np.ndarr
             turned = r[:, i] @ np.array(system.bodies[i].rotation).T
         else:
             parent = r[:, p] if p >= 0 else np.eye(3)
-            turned = geo.triad1.T @ (np.swapaxes(parent, -1, -2) @ r[:, i] @ geo.relative.T) @ geo.triad1
+            turned = np.swapaxes(parent, -1, -2) @ r[:, i] @ geometry(system, joint).relative.T
         turns = np.array([of_matrix(t) for t in turned])
         flips = np.cumprod(np.sign(np.r_[1.0, np.sum(turns[1:] * turns[:-1], axis=1)]))  # one of q and -q, no jumps
         out[:, [model.index(f"{joint.name}.q{a}") for a in "wxyz"]] = flips[:, None] * turns
