@@ -350,6 +350,7 @@ def test_a_motion_is_plotted_saved_and_viewed(tmp_path):
     assert np.abs(again.q - motion.trajectory.q).max() == 0
     motion.save(tmp_path / "swing.csv")
     assert (tmp_path / "swing.csv").read_text().startswith("t,crank")
+    assert repr(again.quality()).startswith("Quality(not judged: nothing tells how its steps were made; constraints ")
     figure = motion.plot("crank")
     assert figure is not None
     functions = ConstrainedSystem(np.eye(2), coordinates=("x", "y"))

@@ -78,12 +78,15 @@ class Quality:
             f"energy jump {self.jump:.2g} (typical {self.typical_jump:.1g})",
             f"local error {self.error:.2g} (typical {self.typical_error:.1g}){where}",
             f"energy balance within {self.energy:.2g} J of {self.moving:.2g} J",
-            f"constraints {self.violation:.1g}",
         ]
+        verdict = "good" if self.good else "NOT GOOD"
+        if math.isnan(self.error):
+            verdict, words = "not judged", ["nothing tells how its steps were made"]
+        words.append(f"constraints {self.violation:.1g}")
         if self.condition is not None:
             names = ", ".join(self.condition.names)
             words.append(f"condition {self.condition.worst:.1g} at t = {self.condition_time:g} in {names}")
-        return f"Quality({'good' if self.good else 'NOT GOOD'}: {'; '.join(words)})"
+        return f"Quality({verdict}: {'; '.join(words)})"
 
 
 def quality(motion: Trajectory, samples: int) -> Quality:
