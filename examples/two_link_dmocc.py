@@ -66,14 +66,14 @@ def main() -> None:
     system, found, plans = study()
     errors = table(found, plans)
 
-    print("   N    J DMOCC     J DMOC   error u  error tau    error J  gap to DMOC: u, tau   momentum defect")
+    print("   N    J DMOCC     J DMOC   error u  error tau    error J  gap to DMOC: u, tau   momentum defect  replay error")
     for n, row in zip(SIZES, errors, strict=True):
         m = found[n].motion
         defect = np.abs(m.angular_momentum_defect()[:, 2]).max()
         print(
             f"{n:4d} {found[n].objective:10.5f} {plans[n].objective:10.5f}  "
             + "  ".join(f"{x:8.2e}" for x in row)
-            + f"  {defect:8.1e}"
+            + f"  {defect:8.1e}  {found[n].replay_error:20.2%}"
         )
     slopes = [-np.polyfit(np.log(SIZES), np.log(column), 1)[0] for column in errors.T]
     last = np.log2(errors[-2] / errors[-1])
