@@ -66,7 +66,9 @@ def main() -> None:
     system, found, plans = study()
     errors = table(found, plans)
 
-    print("   N    J DMOCC     J DMOC   error u  error tau    error J  gap to DMOC: u, tau   momentum defect  replay error")
+    print(
+        "   N    J DMOCC     J DMOC   error u  error tau    error J  gap to DMOC: u, tau   momentum defect  replay error"
+    )
     for n, row in zip(SIZES, errors, strict=True):
         m = found[n].motion
         defect = np.abs(m.angular_momentum_defect()[:, 2]).max()
