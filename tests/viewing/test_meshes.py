@@ -61,6 +61,14 @@ def test_the_motion_is_seen_all_the_same(tmp_path):
     assert scene.shapes  # a mass instead of its picture
 
 
+def test_many_lost_files_are_one_warning(tmp_path):
+    """A robot without its meshes filled the screen."""
+    visuals = [da.Visual("mesh", mesh=str(tmp_path / f"{part}.stl")) for part in ("arm", "hand", "tool")]
+    with pytest.warns(UserWarning, match="arm.stl' is not drawn: there is no such file .nor are 2 others") as seen:
+        build_scene(da.Model([da.rz("a", mass=1.0, inertia=(1, 1, 1), visuals=visuals)]), np.zeros((1, 1)))
+    assert len(seen) == 1
+
+
 def test_escapes_in_a_path_are_not_printed(tmp_path):
     with pytest.warns(UserWarning, match="not drawn") as seen:
         load_mesh(str(tmp_path / "\x1b[31m.stl"))

@@ -14,7 +14,7 @@ from ..model import Frame, Model, Visual
 from ..model.drawing import Down, Part, Round, Surface
 from ..model.frames import TURN
 from .geometry import IDENTITY, Array, align_z, pose_of, triple
-from .meshes import load_mesh
+from .meshes import load_mesh, name_lost
 from .parts import pictured
 from .scene import DARK, RAIL, STEEL, Arrow, Camera, Link, Scene, Shape
 from .solids import solids_of, triangles
@@ -35,6 +35,8 @@ def build_scene(model: Model, q: ArrayLike | None = None) -> Scene:
     if not np.isfinite(table).all():
         raise ValueError("q contains NaN or infinity")
     table = table[np.unique(np.linspace(0, len(table) - 1, 120).round().astype(int))]
+    visuals = [v for e in model.frame_entries[1:] if e.frame is not None for v in e.frame.visuals]
+    name_lost(v.mesh or "" for v in visuals if v.kind == "mesh")
     tree = _Tree(model)
     poses = poses_of(model, table)
     points = poses[..., :3, 3][:, tree.shown]

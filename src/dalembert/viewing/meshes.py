@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,38 @@ MAX_BYTES = 64_000_000
 TRIANGLES = 12_000  # more than a picture shows
 
 
-@lru_cache(maxsize=256)
-def load_mesh(path: str) -> tuple[Array, NDArray[np.int64]] | None:
+Mesh = tuple[Array, NDArray[np.int64]]
+_told: set[str] = set()  # a file is named once
+
+
+def load_mesh(path: str) -> Mesh | None:
     """Vertices (V, 3) and triangles (F, 3) of a mesh file through trimesh; None, after a warning, if it cannot be read.
 
     Very fine meshes are simplified; DAE files need the package pycollada.
     """
+    name_lost([path])
+    return _tried(path)[0]
+
+
+def name_lost(paths: Iterable[str]) -> None:
+    """One warning for all files that cannot be read."""
+    lost = {path: _tried(path)[1] for path in paths if path not in _told and _tried(path)[0] is None}
+    _told.update(lost)
+    for path, reason in list(lost.items())[:1]:
+        others = f" (nor are {len(lost) - 1} others)" if len(lost) > 1 else ""
+        warnings.warn(f"mesh {path!r} is not drawn: {reason}{others}", stacklevel=3)
+
+
+@lru_cache(maxsize=256)
+def _tried(path: str) -> tuple[Mesh | None, str]:
+    """What is in a file, or why it cannot be read."""
     try:
-        return _read(path)
+        return _read(path), ""
     except Exception as error:  # a missing or broken picture must never stop a motion from being seen
-        reason = printable(str(error).split("\n")[0][:200]) or type(error).__name__
-        warnings.warn(f"mesh {path!r} is not drawn: {reason}", stacklevel=2)
-        return None
+        return None, printable(str(error).split("\n")[0][:200]) or type(error).__name__
 
 
-def _read(path: str) -> tuple[Array, NDArray[np.int64]]:
+def _read(path: str) -> Mesh:
     import trimesh
 
     file = Path(path)

@@ -261,14 +261,15 @@ class _Reader:
             raise shape.wrong(error.reason, error.culprit) from None
 
     def _path(self, name: str) -> str:
-        """A mesh file: package://name/rest is looked for in the folders above the URDF file."""
+        """A mesh file: package://name/rest is looked for in the folders above the URDF file, also where only a part of a package was copied there."""
         if self.file is None:
             return name
         folder = Path(os.path.abspath(self.file)).parent
         candidates = []
         if name.startswith("package://"):
-            package = name.removeprefix("package://")
-            candidates = [above / package for above in (folder, *folder.parents)]
+            parts = name.removeprefix("package://").split("/")
+            rests = ["/".join(parts[i:]) for i in range(min(4, max(1, len(parts) - 1)))]
+            candidates = [above / rest for rest in rests for above in (folder, *folder.parents)]
         elif name.startswith("file://"):
             candidates = [Path(name.removeprefix("file://"))]
         elif "://" not in name:
