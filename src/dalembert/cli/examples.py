@@ -41,7 +41,9 @@ def examples_run(
     quick: Annotated[bool, typer.Option("--quick", help="Shorter studies, where an example offers that.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run examples: each prints its numbers and saves its figure; the gallery is OUT/index.html.
+    """Run examples, which print their numbers and save their figures.
+
+    The gallery of what has run is OUT/index.html.
 
     Examples:
 

@@ -50,7 +50,9 @@ def export(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write C99 for a small computer: the step, its exact A and B, a Kalman filter, a regulator.
+    """Write C99 for a small computer.
+
+    Code for the step, its exact A and B, a Kalman filter, a regulator.
 
     The regulator is that of the fixed point which the options --start, --q and --u describe.
 
