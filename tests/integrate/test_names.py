@@ -72,6 +72,21 @@ def test_every_quantity_has_its_numbers():
         motion["nothing"]
 
 
+def test_motors_called_as_their_joints_are_found():
+    """`load(..., inputs=True)` names motors so: the bare name is the joint's."""
+    model = da.Model([da.rz("hinge", da.tx(1.0, mass=1.0))], [da.ConfigForce("hinge", input="hinge")])
+    vi = da.MidpointVI(model, dt=0.01)
+    motion = vi.simulate(vi.state(), steps=5, u=[2.0])
+    assert np.array_equal(motion["hinge"], motion.q[:, 0])
+    assert np.array_equal(motion["u.hinge"], np.full(5, 2.0))
+    assert "u.hinge" in motion.quantities
+    pytest.importorskip("pandas")
+    assert motion.to_frame()["u.hinge"][:0.04].tolist() == [2.0] * 5
+    push = cart(u={"push": 2.0})
+    assert np.array_equal(push["u.push"], push["push"])
+    assert "u.push" not in push.quantities
+
+
 def test_pandas():
     pytest.importorskip("pandas")
     motion = cart(u={"push": 2.0})

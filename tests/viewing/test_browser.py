@@ -181,6 +181,16 @@ def test_any_quantity_can_be_plotted(page: Any, tmp_path: Any) -> None:
     assert page.troubles == []
 
 
+def test_motors_called_as_their_joints_are_plotted(page: Any, tmp_path: Any) -> None:
+    model = da.Model([da.rz("hinge", da.tx(1.0, mass=1.0))], [da.ConfigForce("hinge", input="hinge")])
+    vi = da.MidpointVI(model, dt=0.01)
+    motion = vi.simulate(vi.state(), steps=50, u=np.sin(np.arange(50.0))[:, None])
+    open_file(page, export_html(motion, tmp_path / "page.html", autoplay=False))
+    assert page.evaluate("dalembert.chosen") == ["hinge", "u.hinge"]
+    np.testing.assert_allclose(page.evaluate("dalembert.curve(0, 'u.hinge')")[:-1], motion.u[:, 0], atol=1e-6)
+    np.testing.assert_allclose(page.evaluate("dalembert.curve(0, 'hinge')"), motion["hinge"], atol=1e-6)
+
+
 def test_a_lost_context_comes_back(page: Any, tmp_path: Any) -> None:
     open_file(page, export_html(swinging(closed_chain()), tmp_path / "page.html", autoplay=False))
     page.wait_for_timeout(400)

@@ -152,7 +152,8 @@ class Trajectory:
     """A motion in time: N + 1 instants, N steps.
 
     `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd); per step `u` (N, nu), `rho` (N, nk: next kinematic values), `lam` (N, nc), `iterations` (N,).
-    `trajectory["theta"]` is the column of a variable, of an input (N,), of a velocity ("v.theta"), a momentum ("p.theta") or a multiplier
+    `trajectory["theta"]` is the column of a variable, of an input (N,; with "u." in front where a variable has its name), of a velocity ("v.theta"), a
+    momentum ("p.theta") or a multiplier
     ("lam.Distance(a, b)", (N,)); a frame's name gives its positions in the world (N+1, 3), "bob.x" one of them. `quantities` lists these names.
     Slices give shorter trajectories; `len` counts instants.
     `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
@@ -296,8 +297,9 @@ class Trajectory:
 
     def _column(self, name: str) -> Array:
         model = self.model
-        if name in model.inputs and name not in (*model.variables, *model.configuration.readings):
-            return self.u[:, model.input_index(name)]
+        for names in (model.input_columns, [f"u.{n}" for n in model.inputs]):
+            if name in names:
+                return self.u[:, names.index(name)]
         found = _named(model, name, self.q, self.p, self.lam, lambda: self.v)
         if found is not None:
             return found
@@ -308,7 +310,7 @@ class Trajectory:
     @property
     def quantities(self) -> tuple[str, ...]:
         """Every name that `motion[name]` and `motion.plot(name)` take: variables, inputs, velocities, momenta, multipliers, frames."""
-        return tuple(dict.fromkeys((*_state_names(self.model), *self.model.inputs)))
+        return tuple(dict.fromkeys((*_state_names(self.model), *self.model.input_columns)))
 
     def __repr__(self) -> str:
         m = self.model
@@ -460,7 +462,8 @@ class Trajectory:
     # ---- tables
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame: rows are instants (index t), columns variables, "v.", "p." and inputs (NaN at the last instant, where no step starts).
+        """A pandas DataFrame: rows are instants (index t), columns variables, "v.", "p." and inputs (NaN at the last instant, where no step
+        starts), with "u." in front where a variable has their name.
 
         >>> import dalembert as da
         >>> vi = da.MidpointVI(da.models.cart_pole(), dt=0.05)
@@ -474,7 +477,7 @@ class Trajectory:
         columns = dict(zip(m.variables, self.q.T, strict=True))
         columns |= {f"v.{n}": c for n, c in zip(m.velocities, self.v.T, strict=True)}
         columns |= {f"p.{n}": c for n, c in zip(m.velocities, self.p.T, strict=False)}
-        columns |= {n: c for n, c in zip(m.inputs, held.T, strict=True) if n not in columns}
+        columns |= dict(zip(m.input_columns, held.T, strict=True))
         return pd.DataFrame(columns, index=pd.Index(self.t, name="t"))
 
     def to_xarray(self) -> Any:

@@ -192,6 +192,12 @@ class Model:
         """Names of the inputs (forces); length nu."""
         return self._inputs
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Names of the inputs beside those of variables: a motor that is called as its joint (`load(..., inputs=True)`) has "u." in front."""
+        taken = {*self.variables, *self.configuration.readings}
+        return tuple(f"u.{n}" if n in taken else n for n in self._inputs)
+
     @cached_property
     def constraints(self) -> tuple[str, ...]:
         """A name for every constraint row; length nc. The nh rows on the configuration come first, then those on velocities."""

@@ -208,7 +208,7 @@ def _run(
         "nu": model.nu,
         "v": _pack(_sampled(run, "v", keep), "<f4"),
         "lam": _pack(_sampled(run, "lam", keep), "<f4"),
-        "inputs": [{"name": n, "unit": ""} for n in model.inputs],
+        "inputs": [{"name": n, "unit": ""} for n in model.input_columns],
         "velocities": [{"name": n, "unit": quantity_unit(model, f"v.{n}")} for n in model.velocities],
         "multipliers": [{"name": n, "unit": ""} for n in model.constraints],
         "variables": _variables(model),
@@ -255,7 +255,7 @@ def _frames(model: Model) -> list[list[Any]]:
 def _chosen(run: Motion, variables: Sequence[str] | None) -> list[str]:
     """What is plotted first: as given, or the first variables and inputs."""
     if variables is None:
-        return [*run.model.configuration.readings[:3], *run.model.inputs[:2]] if len(run.t) > 1 else []
+        return [*run.model.configuration.readings[:3], *run.model.input_columns[:2]] if len(run.t) > 1 else []
     names = [variables] if isinstance(variables, str) else list(variables)
     out: list[str] = []
     for name in names:
