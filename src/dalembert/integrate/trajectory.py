@@ -152,9 +152,9 @@ class Trajectory:
     """A motion in time: N + 1 instants, N steps.
 
     `t` (N+1,), `q` (N+1, nq), `p` (N+1, nd); per step `u` (N, nu), `rho` (N, nk: next kinematic values), `lam` (N, nc), `iterations` (N,).
-    `trajectory["theta"]` is the column of a variable, of an input (N,; with "u." in front where a variable has its name), of a velocity ("v.theta"), a
-    momentum ("p.theta") or a multiplier
-    ("lam.Distance(a, b)", (N,)); a frame's name gives its positions in the world (N+1, 3), "bob.x" one of them. `quantities` lists these names.
+    `trajectory["theta"]` is the column of a variable, of an input (N,), of a velocity ("v.theta"), a momentum ("p.theta") or a multiplier
+    ("lam.Distance(a, b)", (N,)); a frame's name gives its positions in the world (N+1, 3), "bob.x" one of them. "u.theta" is an input
+    that is called as a variable. `quantities` lists these names.
     Slices give shorter trajectories; `len` counts instants.
     `interrupted` is True when Ctrl-C ended it early. `scheme` says which discrete equations the steps satisfy (None: not known).
     `checks` (N, 5) is what the core found about the accuracy of each step (None: not recorded); `quality()` tells.
