@@ -72,6 +72,18 @@ def test_grid_cells_are_round(extent: float, cell: float) -> None:
     assert grid_cell(extent) == pytest.approx(cell)
 
 
+def test_films_follow_what_travels(tmp_path):
+    """The film of a car, or of a drone that loops, was a picture of the ground."""
+    arms = [da.tx(x, mass=0.5) for x in (-0.3, 0.3)]
+    vi = da.MidpointVI(da.Model([da.floating("base", *arms, mass=1.0, inertia=(0.1, 0.1, 0.1), name="body")]), dt=0.1)
+    motion = vi.simulate(vi.state(v={"base.vx": 5.0, "base.vz": 1.0}), steps=50)
+    with Image.open(export_gif(motion, tmp_path / "a.gif", fps=2, size=(160, 120), plot=False)) as film_:
+        for k in range(film_.n_frames):
+            film_.seek(k)
+            r, _, b = np.moveaxis(np.asarray(film_.convert("RGB"), dtype=int), -1, 0)
+            assert (b - r > 60).sum() > 8, f"picture {k} does not show the blue body"
+
+
 def test_a_gif_plays_as_long_as_the_motion(tmp_path) -> None:
     motion = swinging(cart_pole(), seconds=1.0)
     with Image.open(export_gif(motion, tmp_path / "a.gif", fps=10, size=(200, 160))) as film_:

@@ -88,7 +88,10 @@ def export_gif(
     sheet = Image.new("RGB", (size[0], size[1] * len(chosen)))
     for i, image in enumerate(chosen):
         sheet.paste(image, (0, i * size[1]))
-    palette = sheet.quantize(colors=200, method=Image.Quantize.MEDIANCUT)
+    # every colour counts for a few pixels at most: counted fully, the background would take the palette for its shades, and small bodies be grey
+    colors, count = np.unique(np.asarray(sheet).reshape(-1, 3), axis=0, return_counts=True)
+    sample = Image.fromarray(np.repeat(colors, np.minimum(count, 4), axis=0)[None])
+    palette = sample.quantize(colors=255, method=Image.Quantize.MEDIANCUT)
     indexed = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in frames]
     target = Path(path)
     duration = max(20, round(1000 / fps))
@@ -193,11 +196,25 @@ class _Stage:
         self.eye = _Eye(first.camera, radius, (size[0] * SUPERSAMPLE, size[1] * SUPERSAMPLE))
         self.ground = min(s.ground for s in self.scenes)
         self.backdrop = self._backdrop(first)
+        self.follow = first.camera.follow
+        self.middle = self._middle(float(runs[0].t[0]))
+
+    def _middle(self, t: float) -> Array:
+        """Mean place of the masses at time t."""
+        places = []
+        for run, scene in zip(self.runs, self.scenes, strict=True):
+            masses = [e.index for e in run.model.frame_entries[1:] if e.frame is not None and e.frame.mass > 0]
+            places.append(place(scene, _sample(run, np.array([t]))[0]).frames[0, masses or [0], :3, 3])
+        return np.concatenate(places).mean(axis=0)
 
     def draw(self, t: float, trail: float) -> Any:
         """One picture at time t."""
         from PIL import Image, ImageDraw, ImageFilter
 
+        if self.follow:  # as the page does: a body that travels would leave the picture
+            middle = self._middle(t)
+            self.eye.move(middle - self.middle)
+            self.middle, self.backdrop = middle, self._backdrop(self.scenes[0])
         corners, colors, solid = self._triangles(t, trail)
         eye, up = self.eye, self.eye.up
         image = self.backdrop.copy()
@@ -359,6 +376,10 @@ class _Eye:
         self.focal = size[1] / 2 / math.tan(FOV / 2)
         sun = self.up - 0.5 * self.right + 0.75 * np.cross(self.right, self.up)
         self.sun = sun / np.linalg.norm(sun)
+
+    def move(self, by: Array) -> None:
+        """Shift the camera and what it looks at."""
+        self.target, self.position = self.target + by, self.position + by
 
     def project(self, points: Array) -> tuple[Array, Array]:
         """World points (..., 3) -> pixels (..., 2) and depths (...)."""
