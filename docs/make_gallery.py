@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from make_images import FILMS
 from PIL import Image
 
 from dalembert.cli import example_files
@@ -54,6 +55,11 @@ FIRST = (
 )
 
 
+def films() -> list[str]:
+    """Robots in motion, each with a link to its code."""
+    return [f"- [![{name}](images/{name}.gif){{ .thumb .film }} {name}]({page})" for name, (page, *_) in FILMS.items()]
+
+
 def thumbnails(pictures: dict[str, str]) -> list[str]:
     """Small pictures (example -> file) with names that lead to their places on the page; docs/css lays them out."""
     return [f"- [![{name}](images/gallery/{file}){{ .thumb }} {name}](#{name})" for name, file in pictures.items()]
@@ -67,7 +73,11 @@ def main(out: Path) -> None:
     text = [
         "# Gallery",
         "",
-        "Every picture is made by a script of `examples/`; run one with `dalembert examples run NAME`, or all of them",
+        "Robots of your own, from twenty lines to the film (`da.export_gif(motion, path)`); a picture leads to its code:",
+        "",
+        *films(),
+        "",
+        "Every other picture is made by a script of `examples/`; run one with `dalembert examples run NAME`, or all of them",
         "with `dalembert examples run --all`, which writes this gallery with all numbers as a page on your disk.",
         "",
     ]

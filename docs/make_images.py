@@ -5,6 +5,7 @@ Run: python docs/make_images.py   (needs playwright and a chromium on the PATH)
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -88,6 +89,27 @@ def shoot_live(browser: Any, motions: Any, names: Any, target: str, time: float,
         page.close()
 
 
+# film -> section of the page whose code makes the motion, its name there, playing speed
+FILMS: dict[str, tuple[str, str, float]] = {
+    "quadrotor": ("howto/rotations.md#a-loop", "plan", 0.7),
+    "car": ("howto/rolling.md#a-car", "drive", 1.5),
+    "arm": ("howto/urdf.md#an-arm-that-follows-a-path", "late", 1.0),
+    "five-bar": ("howto/filters.md#a-five-bar", "truth", 1.0),
+}
+
+
+def films() -> None:
+    """Small films of robots for the gallery, from the code of the pages that explain them."""
+    for name, (page, motion, speed) in FILMS.items():
+        names: dict[str, Any] = {}
+        text = (IMAGES.parent / page.partition("#")[0]).read_text(encoding="utf-8")
+        for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            exec(code, names)
+        run = names[motion]
+        run = getattr(run, "trajectory", run)
+        da.export_gif(run, IMAGES / f"{name}.gif", size=(240, 170), fps=8, speed=speed, plot=False)
+
+
 def save(png: bytes, name: str) -> None:
     """A compact PNG: even colour values pack better, and nobody sees the difference."""
     import io
@@ -105,6 +127,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     IMAGES.mkdir(exist_ok=True)
+    films()
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     device, puppet, (carts, names) = closed_chain(), marionette(), cart_poles()
     with sync_playwright() as playwright:
