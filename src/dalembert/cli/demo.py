@@ -44,6 +44,10 @@ def demo(
     facts |= {"model file": str(file), "figure": str(figure), "page": str(page)}
     print_facts(facts, as_json, f"Closed-chain device, {model.nd} variables and {model.nc} constraints")
     if not as_json:
+        if not motion.quality().good:  # a first command that calls its own motion bad has to say why
+            say(
+                f"\nThe device whips round, and a few steps of {dt:g} s are coarse for that: they are told. Try  dalembert demo --dt {dt / 2:g}"
+            )
         say("\nOpen the page in a browser: it plays offline. Next:  dalembert view pendulum,  dalembert examples list")
     if browser:
         open_page(page)
