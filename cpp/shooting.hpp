@@ -10,11 +10,11 @@
 //           without gaps this is the projection operator of Schultz, Johnson, Murphey with those gains,
 //   linear  X + a dX, U + a dU: opens gaps instead of following the steps.
 //
-// Gauss-Newton is used while it contracts, and where Newton's model must be regularized strongly, if its step is not a
-// short one there. The first step is linear where it promises much more than the roll, gaps weighed by their costates,
-// or leads to a straight line between the ends of the linear one where that promises more still: problems far from
-// their optimum are solved along curves that no motion could take. delta grows where a step is shortened or wins less
-// than its model promised, and falls again.
+// Gauss-Newton is used while it contracts, and where Newton's model must be regularized so strongly that Gauss-Newton
+// wins more. The first step is linear where it promises much more than the roll, gaps weighed by their costates, or
+// leads to a straight line between the ends of the linear one where that promises more still: problems far from their
+// optimum are solved along curves that no motion could take. delta grows where a step is shortened or wins less than
+// its model promised, and falls again.
 //
 // What a problem is stands in shooting_problem.hpp, what bounds and constraints bring in interior.hpp.
 //
@@ -169,7 +169,7 @@ class Shooting {
     if (!bad.empty()) return {"-", "stalled", bad, slope, 0, 0, 0};
     const bool first = !known;
     if (first) {
-      gauss = regularized(false, Kind::gauss, 0.0, kMost);
+      gauss = regularized(false, Kind::gauss, 0.0);
       if (!gauss) return {"gauss-newton", "stalled", kUnsteered, NAN, 0, 0, 0};
       costates = gauss->z;
       gains = gauss->K;
@@ -237,11 +237,8 @@ class Shooting {
 
  private:
   static constexpr double kDelta = 1e-3, kGrow = 5.0, kFall = 3.0;  // the smallest regularization that is not zero
-  static constexpr double kMost = 1e12;                             // the largest
-  static constexpr double kBent = 1.0;   // from here on Gauss-Newton goes first, and its step is taken if
-  static constexpr double kLong = 0.25;  // it is as long as this
-  static constexpr int kGiveUp = 8;      // so many short steps in a row with open gaps: back to a motion
-  static constexpr int kOpen = 60;       // so many iterations with open gaps
+  static constexpr int kGiveUp = 8;  // so many short steps in a row with open gaps: back to a motion
+  static constexpr int kOpen = 60;   // so many iterations with open gaps
   static constexpr int kResets = 10;
   static constexpr const char* kUnsteered =
       "no feedback stabilizes the motion: the Riccati sweep overflows or no regularization helps; shorten the horizon, "
@@ -529,13 +526,15 @@ class Shooting {
     return true;
   }
 
-  // The LQ problem with the least regularization from delta to `most` that gives it a minimum, or none
-  ProposalRef regularized(bool newton, Kind kind, double delta, double most) {
-    while (delta <= most) {
-      if (ProposalRef found = solve(newton, kind, delta)) return found;
+  // The LQ problem with the least regularization from delta on that gives it a minimum
+  ProposalRef regularized(bool newton, Kind kind, double delta) {
+    ProposalRef found = solve(newton, kind, delta);
+    while (!found) {
       delta = delta == 0.0 ? std::max(kDelta, delta_ / kFall) : delta * (delta_ > 0 ? kGrow : 20.0);
+      if (delta > 1e12) return {};
+      found = solve(newton, kind, delta);
     }
-    return {};
+    return found;
   }
 
   // ---- convergence
@@ -660,52 +659,40 @@ class Shooting {
     return out;
   }
 
-  // Newton, or Gauss-Newton where Newton's model must be bent far or its step is short
   Step newton_step(bool newton, ProposalRef& gauss) {
     double delta = delta_ >= kDelta ? delta_ : 0.0;
-    Step total, other;
+    Step total;
     total.method = "newton";
-    auto count = [&](const Step& step) {
+    for (int attempt = 0; attempt < 40; ++attempt) {
+      ProposalRef d = regularized(newton, Kind::newton, delta);
+      if (!d) break;
+      Step step = search(d, 0);
       total.trials += step.trials;
       total.failed += step.failed;
-    };
-    auto try_gauss = [&] {
-      if (!gauss) gauss = solve(false, Kind::gauss, 0.0);
-      if (!gauss) return;
-      other = search(gauss, 4);
-      count(other);
-    };
-    const bool choice = !curve_->open && !filtering_;
-    for (int attempt = 0; attempt < 40; ++attempt) {
-      const bool first = choice && attempt == 0;
-      ProposalRef d = regularized(newton, Kind::newton, delta, first ? kBent : kMost);
-      const bool bent = first && !d;
-      if (bent) {  // such a model is a worse one than Gauss-Newton's: most often its step is not worth the search
-        try_gauss();
-        if (other.curve && other.length >= kLong) return counted(other, total);
-        d = regularized(newton, Kind::newton, delta, kMost);
-      }
-      if (!d) return other.curve ? counted(other, total) : total;
-      Step step = search(d, 0);
       total.slope = d->slope;
-      if (step.curve && choice) shorter_delta(newton, step);
-      count(step);
-      if (first && !bent && (!step.curve || step.length < 0.3)) try_gauss();
-      if (first && other.curve && (!step.curve || other.curve->merit(penalty_) < step.curve->merit(penalty_)))
-        step = std::move(other);
+      const bool closed = !curve_->open;
+      if (step.curve && closed && !filtering_) shorter_delta(newton, step);
+      const bool bad = !step.curve || step.length < 0.3 || d->delta > 1.0;
+      if (attempt == 0 && closed && bad && !filtering_) {
+        if (!gauss) gauss = solve(false, Kind::gauss, 0.0);
+        if (gauss) {
+          Step other = search(gauss, 4);
+          total.trials += other.trials;
+          total.failed += other.failed;
+          if (other.curve && (!step.curve || other.curve->merit(penalty_) < step.curve->merit(penalty_)))
+            step = std::move(other);
+        }
+      }
       if (step.curve) {
+        step.trials = total.trials;
+        step.failed = total.failed;
         if (d->delta > 1e4 && step.proposal == d && resets_ < kResets) break;  // no Newton step any more
-        return counted(std::move(step), total);
+        return step;
       }
       delta = d->delta == 0.0 ? std::max(kDelta, delta_ / kFall) : d->delta * kGrow;
       if (delta > 1e10) break;
     }
     return total;
-  }
-  static Step counted(Step step, const Step& total) {
-    step.trials = total.trials;
-    step.failed = total.failed;
-    return step;
   }
 
   // A full step with regularization: less of it, as long as that wins more
