@@ -210,6 +210,10 @@ def test_wrong_actions_are_refused_and_change_nothing(core):
     assert envs.step(np.array([0, 1, 0], dtype=np.int8))[0].shape == (3, 4)
     with pytest.raises(ValueError, match="at least one environment"):
         VectorEnvironment(sys, 0, **task())
+    free = VectorEnvironment(sys, 1, **task(actions=(-1.0, 1.0), **BOXES))
+    free.reset(seed=0)
+    with pytest.raises(ValueError, match="a double can hold"):
+        free.step(10**400)
     free = VectorEnvironment(sys, 3, **task())
     free.reset(seed=0)
     with pytest.raises(ValueError, match="actions"):

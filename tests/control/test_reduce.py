@@ -262,3 +262,12 @@ def test_finite_horizon_gains_along_a_motion_agree_to_second_order() -> None:
     errors = [abs(by_rod(dt) - by_hinge(dt)) for dt in (0.04, 0.02, 0.01)]
     assert errors[-1] < 1e-3, errors
     np.testing.assert_allclose(np.log2(np.divide(errors[:-1], errors[1:])), 2.0, atol=0.2)
+
+
+def test_trajectories_of_words_are_refused() -> None:
+    vi = da.MidpointVI(da.models.n_link(2), 0.01)
+    motion = vi.simulate(vi.state([0.1, 0.2]), 5)
+    arrays = {name: getattr(motion, name) for name in ("t", "q", "p", "u", "rho", "lam")}
+    for name in ("t", "q", "p"):
+        with pytest.raises(ValueError, match="array of real numbers"):
+            da.reduce_state(vi, da.Trajectory(vi.model, **{**arrays, name: arrays[name].astype(str)}))

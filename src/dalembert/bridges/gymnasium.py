@@ -121,7 +121,11 @@ class _Task:
             return self.choices.take(chosen, axis=0)
         box = self.action_space
         assert isinstance(box, spaces.Box)
-        return np.minimum(np.maximum(np.asarray(action, dtype=np.float64), box.low), box.high)
+        try:
+            given = np.asarray(action, dtype=np.float64)
+        except OverflowError:  # before anything is cut off: such a number has no double
+            raise ValueError(f"actions must be numbers that a double can hold, not {action!r:.80}") from None
+        return np.minimum(np.maximum(given, box.low), box.high)
 
     def step(self, x: Array, u: Array) -> tuple[Array, NDArray[np.bool_] | None]:
         """Next states (n, nx), and which steps have no solution (these stay where they are), None if all have one."""

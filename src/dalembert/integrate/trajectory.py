@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 def states(model: Model, q: Array, p: Array, dt: Array) -> Array:
     """State vectors (N+1, nx) of configurations (N+1, nq) and momenta (N+1, nd), with steps of dt (N,); prescribed variables start at rest."""
+    q = floats(q, "q")
     rho = q[:, model.nqd :]
     rate = model.prescribed.difference(rho[:-1], rho[1:]) / dt[:, None]
     return np.hstack([q, p, np.zeros((1, model.nkv)) if not len(rate) else np.vstack([np.zeros_like(rate[:1]), rate])])
