@@ -56,7 +56,7 @@ void @n@_filter_start(@n@ *m, const @n@_real *q, const @n@_real *p, const @n@_re
   m->predicted = 0;
 //@ end
 //@ if tied
-  if (@n@_settle(m, 1) == @N@_OK) @n@_along(m, m->covariance);
+  if (@n@_settle(m) == @N@_OK) @n@_along(m, m->covariance);
 //@ end
 }
 
@@ -287,7 +287,7 @@ int @n@_update(@n@ *m, const @n@_real *z) {
     for (j = 0; j < i; ++j) m->covariance[j * NX + i] = m->covariance[i * NX + j];
   m->used = count;
 //@ if tied
-  i = @n@_settle(m, 0);
+  i = @n@_settle(m);
   if (i != @N@_OK) return i;
 //@ end
 //@ if balls

@@ -256,8 +256,8 @@ int @n@_own_momentum(@n@ *m);
 //@ end
 //@ if tied
 
-/* for @n@_control.c: brings the mean back to the constraints (`further`: steps from where they are small to rounding); A and covariances along them */
-int @n@_settle(@n@ *m, int further);
+/* for @n@_control.c: brings the mean back to the constraints; A and covariances along them */
+int @n@_settle(@n@ *m);
 int @n@_tangent(@n@ *m);
 void @n@_along(@n@ *m, @n@_real *covariance);
 //@ end

@@ -3313,7 +3313,7 @@ int @n@_acceleration(@n@ *m) {
 }
 //@ end
 //@ if tied
-int @n@_settle(@n@ *m, int further) {
+int @n@_settle(@n@ *m) {
   int it, i;
 //@ if nh
   real scale = 0;
@@ -3330,10 +3330,7 @@ int @n@_settle(@n@ *m, int further) {
       m->dlam[c] = m->h[c];
     }
     if (!(worst <= LARGEST)) return @N@_NOT_FINITE;
-    if (worst <= R(@settle_tolerance@) * scale) {
-      if (further == 0) break;
-      further -= 1;
-    }
+    if (worst <= R(@settle_tolerance@) * scale) break;
     if (it >= @N@_MAX_ITERATIONS) return @N@_NOT_CONVERGED;
     schur_solve(m, m->dlam);
     for (i = 0; i < ND; ++i) {
