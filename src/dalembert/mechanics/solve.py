@@ -100,13 +100,12 @@ def _closed(model: Model, x: Array, free: list[int], enough: float, max_iteratio
 
     best = error(x)
     for _ in range(max_iterations):
-        if best == 0.0 or not np.isfinite(best):
+        if best <= enough or not np.isfinite(best):
             break
-        good = best <= enough  # then a last, whole step leads to rounding
         h, c = constraints(model, x), constraint_jacobian(model, x)[: model.nh, free]
         step: Any = -np.linalg.lstsq(c, h, rcond=1e-12)[0]
         t = 1.0 / float(np.abs(step[turns]).max(initial=1.0))
-        while t > (0.5 if good else 1e-10):
+        while t > 1e-10:
             y = shifted(model, x, free, t * step)
             e = error(y)
             if e < best * (1 - 1e-4 * t):
@@ -114,8 +113,6 @@ def _closed(model: Model, x: Array, free: list[int], enough: float, max_iteratio
                 break
             t *= 0.5
         else:
-            break
-        if good:
             break
     return x, best
 
