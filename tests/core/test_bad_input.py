@@ -105,7 +105,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "frame is a number": lambda: da.pose(PENDULUM, [0.0], 3),  # type: ignore[arg-type]
     "unknown fixed variable": lambda: da.satisfy_constraints(RING, [1.0, 0.0], fixed=["zz"]),
     "everything fixed": lambda: da.satisfy_constraints(RING, [3.0, 0.0], fixed=["x", "y"]),
-    "no direction": lambda: da.satisfy_constraints(RING, [0.0, 0.0]),
     "no iterations": lambda: da.satisfy_constraints(RING, [3.0, 0.0], max_iterations=0),
     "no iterations to equilibrium": lambda: da.equilibrium(PENDULUM, [1.0], max_iterations=0),
     "no equilibrium": lambda: da.equilibrium(da.Model([da.tz("z", mass=1.0)], [da.Gravity()]), [0.0]),
@@ -479,10 +478,18 @@ def test_masked_arrays_are_not_taken_for_their_hidden_numbers() -> None:
     assert vi.state(np.ma.masked_array([0.1], mask=[False])).q[0] == 0.1
 
 
-@pytest.mark.parametrize("length", [1e-200, 1e200, 0.0])
-def test_directions_have_a_length(length: float) -> None:
+@pytest.mark.parametrize("length", [5e-324, 1e-200, 1e200])
+def test_directions_may_have_any_length_but_none(length: float) -> None:
+    ball = [da.tz("z", name="a", mass=1.0)]
+    gap, unit = (da.gaps(da.Model(ball, [da.Contact("a", normal=(0.0, 0.0, n))]), [0.7]) for n in (length, 1.0))
+    np.testing.assert_allclose(gap, unit, rtol=1e-15)
     with pytest.raises(da.ModelError, match="normal"):
-        da.Contact("a", normal=(0.0, 0.0, length))
+        da.Contact("a", normal=(0.0, 0.0, 0.0))
+
+
+def test_a_ring_is_reached_from_its_middle() -> None:
+    """Where no first step leads to the constraint, one from beside does."""
+    assert np.hypot(*da.satisfy_constraints(RING, [0.0, 0.0])) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_trajectory_of_no_model() -> None:
