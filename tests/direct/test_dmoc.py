@@ -553,3 +553,66 @@ def test_acrobot_is_refined_until_its_plan_is_a_motion():
     sizes = [row[0] for row in plan.refinements]
     assert sizes == [30 * 2**k for k in range(len(sizes))]
     assert len(plan.u) == sizes[-1]
+
+
+BAR = {"mass": 1.0, "inertia": (0.02, 0.03, 0.04)}
+
+
+def triangle() -> da.Model:
+    """Three rods whose end comes back to the root of the first: a loop that closes where it begins."""
+    rod = {"mass": 1.0, "inertia": (0.01, 0.02, 0.02)}
+    third = da.tx(1.0, da.ry("c", da.tx(0.5, **rod), da.tx(1.0, name="tip")))
+    rods = da.ry("a", da.tx(0.5, **rod), da.tx(1.0, da.ry("b", da.tx(0.5, **rod), third)))
+    closure = da.PointToPoint("tip", "world", "xz")
+    return da.Model([rods], [da.Gravity((0, 0, -9.81)), closure, da.ConfigForce("a", "drive")])
+
+
+def test_a_search_that_gets_lost_is_repeated_with_a_limited_turn():
+    """With a free initial velocity the first steps of the search are huge."""
+    third = 2 * np.pi / 3
+    ends = {"start": {"q": {"a": 0.2, "b": third, "c": third}}, "goal": {"q": {"a": 1.2}}, "steps": 20, "time": 1.0}
+    plan = da.dmoc(triangle(), **ends)
+    assert plan.success
+    assert plan.replay_error < 0.01
+    assert np.abs(np.diff(plan.q, axis=0)).max() < 1.0
+    assert plan.objective == pytest.approx(da.dmoc(triangle(), turn=1.0, **ends).objective, rel=1e-6)
+
+
+def test_defect_where_kinematic_variables_have_kinks():
+    """A slider that is prescribed starts with a jolt: finer steps follow the same lines, and the defect falls with the square of the step."""
+    joints = da.tx(0.3, da.ry("h", da.tz(-0.4, **BAR)))
+    cart = da.tx(da.Kinematic("x"), da.ball("b", da.tz(-0.5, **BAR)), joints)
+    model = da.Model([cart], [da.Gravity((0, 0, -9.81)), da.ConfigForce("h", "torque")])
+    ends = {
+        "start": {"q": da.MidpointVI(model, 0.01).state().q, "v": np.zeros(model.nv)},
+        "goal": {"q": {"h": 0.5, "x": 0.4}},
+        "time": 1.0,
+        "effort": {"torque": 1.0, "x": 1.0},
+    }
+    coarse, fine = (da.dmoc(model, steps=n, **ends) for n in (20, 40))
+    assert coarse.defect < 0.01
+    assert coarse.defect / fine.defect == pytest.approx(4.0, rel=0.2)
+
+
+def test_a_plan_that_rests():
+    weight = da.Model([da.tz("z", mass=2.0)], [da.Gravity((0, 0, -9.81)), da.ConfigForce("z", "lift")])
+    rest = {"z": 0.3}
+    plan = da.dmoc(weight, start={"q": rest, "v": [0]}, goal={"q": rest, "v": [0]}, steps=10, time=1.0)
+    assert plan.success
+    assert (plan.replay_error, plan.defect) == (0.0, 0.0)
+
+
+def test_a_variable_may_be_called_q():
+    for name in ("q", "x"):
+        slider = da.Model([da.tx(name, mass=2.0)], [da.ConfigForce(name, "push")])
+        for start in ({"q": [0.5]}, {name: 0.5}):
+            plan = da.dmoc(slider, start=start, goal={"q": [1.5], "v": [0]}, steps=10, time=1.0)
+            assert plan.q[0, 0] == pytest.approx(0.5)
+
+
+def test_a_singular_mass_matrix_makes_no_motion():
+    bar = da.rx("a", da.rx("b", da.tz(-0.5, **BAR)))
+    model = da.Model([bar], [da.ConfigForce("a", "first"), da.ConfigForce("b", "second")])
+    with pytest.warns(da.AccuracyWarning, match="not a motion"):
+        plan = da.dmoc(model, start={"q": [0, 0]}, goal={"q": [0.5, 0.7]}, steps=10, time=1.0)
+    assert plan.replay_error == plan.defect == np.inf

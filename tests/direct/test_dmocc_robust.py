@@ -280,3 +280,24 @@ def test_directors_stay_orthonormal_over_many_small_steps():
     pushes = np.repeat(rng.normal(size=(100, 5)) * [1.0, 0.05, 0.5, 0.5, 1.0], 50, axis=0)
     motion = simulate(thin_arm(), dt=4e-4, steps=5000, tau=pushes)
     assert motion.constraint_violation().max() < 4e-15
+
+
+def test_universal_joint_and_screw():
+    """In one mechanism; order 2 of replay and defect. A plan that rests is exact."""
+    bodies = [
+        RigidBody("arm", 1.0, np.diag([0.05, 0.05, 0.01]), (0, 0, -0.3)),
+        RigidBody("nut", 0.5, np.diag([0.01, 0.01, 0.02]), (0, 0, -0.6)),
+    ]
+    joints = [
+        Joint("U", "ground", "arm", axis=(1, 0, 0), inplane=(0, 1, 0)),
+        Joint("H", "arm", "nut", point=(0, 0, -0.6), axis=(0, 0, 1), pitch=0.05),
+    ]
+    arm = MultibodySystem(bodies, joints, gravity=(0, 0, -9.81))
+    coarse, fine = (optimize(arm, steps=n, time=1.0, goal=[0.5, 0.4, 2.0]) for n in (20, 40))
+    assert coarse.success
+    assert fine.success
+    assert coarse.replay_error / fine.replay_error == pytest.approx(4.0, rel=0.2)
+    assert coarse.defect / fine.defect == pytest.approx(4.0, rel=0.2)
+    rest = optimize(arm, steps=10, time=1.0)
+    assert rest.success
+    assert (rest.replay_error, rest.defect) == (0.0, 0.0)

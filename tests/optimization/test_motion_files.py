@@ -118,6 +118,10 @@ def test_bvh(tmp_path):
     np.testing.assert_allclose(got["hip"], 0.5 - np.deg2rad([170, 182, 188, 194]), atol=1e-12)
     np.testing.assert_allclose(got["height"], [90, 91, 91.5, 92], atol=1e-12)
     np.testing.assert_allclose(got["roll"], np.deg2rad(1), atol=1e-15)
+    file.write_text(BVH.replace("Xrotation", "XRotation"))  # some write it so
+    again = read_motion(file, {"hip": ("LeftUpLeg.XRotation", -1.0, 0.5)}, [0.0, 0.05, 0.075, 0.1])
+    np.testing.assert_array_equal(again["hip"], got["hip"])
+    file.write_text(BVH)
     with pytest.raises(ValueError, match=r"no column 'LeftUpLeg.Xrotatoin'.*LeftUpLeg.Xrotation"):
         read_motion(file, {"hip": "LeftUpLeg.Xrotatoin"}, [0.0])
     with pytest.raises(ValueError, match=r"lasts 0\.100 s"):

@@ -25,6 +25,7 @@ from .transcription import Layout, Solution, Transcription, interpolate
 
 Array = NDArray[np.float64]
 MOST = 3.0  # rad, what a ball may turn in a step
+LIMIT = 1.0  # rad, what a hinge may turn in a step when a search has got lost
 Expression = Callable[[Any], Any]
 
 
@@ -69,10 +70,11 @@ def dmoc(
     collocations "hamiltonian" and "velocity" to compare with. `alpha`, `forcing`: as in `MidpointVI`. `options`: more
     options of the solver, as {"ipopt.max_iter": 100}.
 
-    `turn`: largest angle (rad) by which a hinge may turn in one step. `refine="auto"`: double the steps until replay
-    error and defect (see `Plan`) are at most 0.03, three times and then as long as that at least halves the defect (at
-    most seven times), with at most 0.6 rad of turn per step on the first mesh, 0.3 on the second, 0.15 on the others; a
-    number instead of "auto" is what they must come down to. The finest of these plans is returned.
+    `turn`: largest angle (rad) by which a hinge may turn in one step. None: no limit; a search that fails where steps
+    turn by more than a quarter is repeated with a limit of 1. `refine="auto"`: double the steps until replay error and
+    defect (see `Plan`) are at most 0.03, three times and then as long as that at least halves the defect (at most seven
+    times), with at most 0.6 rad of turn per step on the first mesh, 0.3 on the second, 0.15 on the others; a number
+    instead of "auto" is what they must come down to. The finest of these plans is returned.
 
     Returns a `Plan`; look at its `success`, `status` and `message`: a failed search keeps the last iterate.
 
@@ -82,12 +84,13 @@ def dmoc(
     >>> plan.status, round(plan.objective, 4)
     ('solved', 24.2424)
     """
+    arguments = {key: value for key, value in locals().items() if key not in ("turn", "refine")}
     needed(model, Model)
     if refine is not None:
-        given = {key: value for key, value in locals().items() if key not in ("steps", "turn", "guess", "refine")}
 
         def solve(count: int, limit: float, first: Any) -> Plan:
-            return dmoc(steps=count, turn=limit, guess=guess if first is None else first, **given)
+            given = arguments | {"steps": count, "guess": guess if first is None else first}
+            return dmoc(turn=limit, **given)
 
         found, listed = refined(solve, steps, turn, wanted(refine))
         return judge(replace(found, refinements=listed))  # type: ignore[no-any-return]
@@ -137,6 +140,9 @@ def dmoc(
     z, warm = _first_guess(problem, layout, ends, shifts, guess)
     answer = tr.solve(z, solver=solver, scale=steps / problem.span, options=dict(options or {}), warm=warm)
     plan = _plan(problem, layout, answer)
+    if turn is None and not plan.success and _too_coarse(model, plan.q):  # lost among motions of the mesh
+        limited = dmoc(turn=LIMIT, **arguments)
+        return limited if limited.success else judge(plan)  # type: ignore[no-any-return]
     if plan.success:
         error, defect = measure(plan)
         plan = replace(plan, replay_error=error, defect=defect)
@@ -287,8 +293,10 @@ def _boundary(model: Model, given: Any, what: str) -> _Boundary:
             raise ValueError(f"{what} must be a State or a mapping with 'q', 'v', 'p', 'where', not {given!r}")
         given = {"q": given.q, "p": given.p}
     balls = [ball.name for ball in model.configuration.places]
-    if given and all(name in model.variables or name in balls for name in given):
-        given = {"q": given}  # {"theta": 3.1} is a configuration
+    if given and all(name in balls or (name in model.variables and _number(given[name])) for name in given):
+        given = {
+            "q": given
+        }  # {"theta": 3.1} is a configuration, and so is {"q": 3.1} of a variable q, not {"q": [3.1]}
     unknown = set(given) - {"q", "v", "p", "where"}
     if unknown:
         raise ValueError(f"{what}: unknown entries {sorted(unknown)}; use 'q', 'v', 'p', 'where'")
@@ -298,6 +306,11 @@ def _boundary(model: Model, given: Any, what: str) -> _Boundary:
     v = _values(_components(model, given.get("v")), _names(model, model.nv), f"{what} v", short=model.nd)
     p = _values(_components(model, given.get("p")), _names(model, model.nd), f"{what} p")
     return _Boundary(q, v, p, given.get("where"))
+
+
+def _number(value: Any) -> bool:
+    """Whether this is one number, not several, nor numbers by name."""
+    return not isinstance(value, Mapping) and np.ndim(value) == 0
 
 
 def _names(model: Model, count: int) -> tuple[str, ...]:
@@ -783,11 +796,11 @@ def _too_coarse(m: Model, q: Array) -> str:
     for i in _hinges(m):
         turn = float(np.abs(np.diff(q[:, i])).max())
         if turn > np.pi / 2:
-            return f"; '{m.variables[i]}' turns by {turn:.2g} rad in one step: take more steps, or start from another guess"
+            return f"; '{m.variables[i]}' turns by {turn:.2g} rad in one step: take more steps, limit it by `turn`, or start from another guess"
     for ball in m.configuration.places:
         turn = float(np.linalg.norm(m.difference(q[:-1], q[1:])[:, ball.v], axis=1).max())
         if turn > np.pi / 2:
-            return f"; '{ball.name}' turns by {turn:.2g} rad in one step: take more steps, or start from another guess"
+            return f"; '{ball.name}' turns by {turn:.2g} rad in one step: take more steps, limit it by `turn`, or start from another guess"
     return ""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import AccuracyWarning, ConvergenceError
 from ..integrate import MidpointVI, Trajectory
-from ..mechanics import kinetic_energy
+from ..mechanics import core, kinetic_energy
 from ..model.model import Model
 from .result import Plan
 
@@ -75,6 +75,17 @@ def refined(
     return found if plan is None else plan, tuple(listed)
 
 
+def share(off: float, whole: float, unit: float = 1.0) -> float:
+    """`off` as a share of `whole`; of a plan that rests (its whole is rounding of `unit`) nothing, unless the rest is left: infinite.
+
+    >>> share(0.1, 2.0), share(1e-12, 1e-15), share(0.1, 1e-15)
+    (0.05, 0.0, inf)
+    """
+    if whole > 1e-9 * unit:
+        return off / whole
+    return np.inf if off > 1e-6 * unit else 0.0
+
+
 # ---- the replay of a plan in generalized coordinates
 
 
@@ -101,23 +112,26 @@ def measure(plan: Plan, substeps: int = 8) -> tuple[float, float]:
         again = replay(plan, substeps).q[::substeps]
         reach = float(_size(model, plan.q, model.difference(np.broadcast_to(plan.q[0], plan.q.shape), plan.q)).max())
         off = float(_size(model, plan.q, model.difference(plan.q, again)).max())
-        error = off / reach if reach > 1e-9 else np.inf if off > 1e-6 else 0.0
+        error = share(off, reach)
     except ConvergenceError:
         error = np.inf
     v = plan.trajectory.v
+    if not np.isfinite(v).all():  # of a mass matrix that is singular
+        return error, np.inf
     fastest = float(_size(model, plan.q, v).max())
-    if not fastest > 0:
-        return error, 0.0
     vi, u, rho = _finer(plan, substeps), _held(plan, substeps), _lines(plan, substeps)
-    ends = np.empty_like(v[1:])
+    q, p = np.empty_like(plan.q[1:]), np.empty_like(plan.p[1:])
     try:
         for n in range(len(plan.u)):
             part = slice(n * substeps, (n + 1) * substeps)
             start = vi.state(q=plan.q[n], p=plan.p[n])
-            ends[n] = vi.simulate(start, steps=substeps, u=u[part], kinematic=rho[part], accuracy="ignore").v[-1]
+            end = vi.simulate(start, steps=substeps, u=u[part], kinematic=rho[part], accuracy="ignore")
+            q[n], p[n] = end.q[-1], end.p[-1]
     except ConvergenceError:
         return error, np.inf
-    return error, float(_size(model, plan.q[1:], ends - v[1:]).sum()) / fastest
+    # kinematic variables have kinks at the nodes: there both go by the plan's slopes
+    ends = core(model).velocity(q, p, np.ascontiguousarray(v[1:, model.nv - model.nkv :]))[0]
+    return error, share(float(_size(model, plan.q[1:], ends - v[1:]).sum()), fastest, 1 / plan.time)
 
 
 def _finer(plan: Plan, substeps: int) -> MidpointVI:

@@ -77,7 +77,7 @@ def read_motion(
             raise ValueError(f"{name}: column {label!r} has fewer than two samples")
         _check_gaps(name, label, times, good, max_gap)
         x, y = times[good], values[good]
-        turns = not bvh or label.endswith("rotation")
+        turns = not bvh or label.lower().endswith("rotation")
         if turns and (bvh or degrees):
             y = np.deg2rad(y)
         if turns and unwrap:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import ConvergenceError
+from ..replay import share
 from .kernels import kernels, over
 from .motion import Motion, velocities
 from .simulate import simulate
@@ -31,11 +32,10 @@ def measure(motion: Motion, substeps: int = 8) -> tuple[float, float]:
     def size(x: np.ndarray) -> np.ndarray:
         return np.sqrt(np.maximum(((x @ mass) * x).sum(axis=-1), 0.0))
 
+    unit = float(size(motion.q).max())
     try:
         again = replay(motion, substeps).q[::substeps]
-        reach = float(size(motion.q - motion.q[0]).max())
-        off = float(size(again - motion.q).max())
-        error = off / reach if reach > 1e-9 * float(size(motion.q).max()) else float(off > 1e-6) * np.inf
+        error = share(float(size(again - motion.q).max()), float(size(motion.q - motion.q[0]).max()), unit)
     except ConvergenceError:
         error = np.inf
     v = motion.velocity()
@@ -43,9 +43,8 @@ def measure(motion: Motion, substeps: int = 8) -> tuple[float, float]:
         ends = _restarts(motion, v, substeps)
     except Stopped:
         return error, np.inf
-    fastest = float(size(v).max())
-    defect = float(size(ends - v[1:]).sum()) / fastest if fastest > 0 else 0.0
-    return error, defect
+    time = float(motion.t[-1] - motion.t[0])
+    return error, share(float(size(ends - v[1:]).sum()), float(size(v).max()), unit / time)
 
 
 def _restarts(motion: Motion, v: np.ndarray, substeps: int) -> np.ndarray:
