@@ -8,6 +8,7 @@
 //   K_ij = delta_ij L_vv,i + h a_ij (L_vq,i - G_v,j) - h^2 sum_l a_il a_lj G_q,l = dr_i/dV_j               (21.3)
 // Prescribed variables move on straight lines between the ends of the step.
 #pragma once
+#include "lu.hpp"
 #include "onestep.hpp"
 #include "quality.hpp"
 
@@ -18,14 +19,17 @@ constexpr int kMostStages = 4;
 constexpr double kSlowRate = 0.3;   // Newton's matrix is made anew where the residual falls by less per sweep
 constexpr double kFirstRate = 0.1;  // what is expected before there is a step to learn from
 constexpr double kSmallestRate = 1e-3;
+constexpr int kMostChanges = 8;     // from which Broyden's update learns
+constexpr double kMostAhead = 0.8;  // share of a change that may be left for the update to multiply it
 
 // nodes c, weights b, a_ij = integral of the j-th Lagrange polynomial from 0 to c_i
 struct GaussRule {
   int s;
   double a[kMostStages][kMostStages], b[kMostStages], c[kMostStages];
-  double ahead[kMostStages][kMostStages];  // the polynomial of the velocities of the last step, at c_i of this one
-  double top[kMostStages];                 // sum top_i V_i: the (s-1)-th derivative of that polynomial
-  double error;                            // of an oscillator: that of the step is error (w h)^(2s + 1)
+  double ahead[kMostStages][kMostStages];    // the polynomial of the velocities of the last step, at c_i of this one
+  double far[kMostStages][2 * kMostStages];  // that of the last two steps
+  double top[kMostStages];                   // sum top_i V_i: the (s-1)-th derivative of that polynomial
+  double error;                              // of an oscillator: that of the step is error (w h)^(2s + 1)
 
   explicit GaussRule(int stages) : s(stages) {
     const double inner = __builtin_sqrt(3.0 / 7 - 2.0 / 7 * __builtin_sqrt(1.2)),
@@ -43,22 +47,26 @@ struct GaussRule {
         below *= c[j] - c[k];
         for (int d = ++degree; d >= 0; --d) l[d] = (d ? l[d - 1] : 0) - c[k] * (d < degree ? l[d] : 0);
       }
-      auto value = [&](double t) {
-        double sum = 0;
-        for (int d = s - 1; d >= 0; --d) sum = sum * t + l[d];
-        return sum / below;
-      };
       auto integral = [&](double t) {
         double sum = 0;
         for (int d = s - 1; d >= 0; --d) sum = sum * t + l[d] / (d + 1);
         return sum * t / below;
       };
-      for (int i = 0; i < s; ++i) {
-        a[i][j] = integral(c[i]);
-        ahead[i][j] = value(1 + c[i]);
-      }
+      for (int i = 0; i < s; ++i) a[i][j] = integral(c[i]);
       b[j] = integral(1);
       top[j] = factorial / below;
+    }
+    double past[2 * kMostStages];  // where the stages of the last two steps are, in steps from the start of this one
+    for (int j = 0; j < s; ++j) past[j] = c[j] - 2, past[s + j] = c[j] - 1;
+    auto carried = [&](const double* at, int count, int j, double t) {
+      double product = 1;
+      for (int k = 0; k < count; ++k)
+        if (k != j) product *= (t - at[k]) / (at[j] - at[k]);
+      return product;
+    };
+    for (int i = 0; i < s; ++i) {
+      for (int j = 0; j < s; ++j) ahead[i][j] = carried(past + s, s, j, c[i]);
+      for (int j = 0; j < 2 * s; ++j) far[i][j] = carried(past, 2 * s, j, c[i]);
     }
     error = s == 2 ? 1.0 / 720 : s == 3 ? 1.0 / 100800 : 1.0 / 25401600;
   }
@@ -72,18 +80,23 @@ inline const GaussRule& gauss_rule(int stages) {
 // what stages leave for their derivatives, and what the next step begins with
 struct GaussWork {
   double *V, *Q, *P, *G;  // of the stages: velocities (s, nd), configurations (s, nq), momenta and L_q + F (s, nd)
-  double *r, *dV;         // residual, Newton's change (s nd)
-  double* K;              // factors of (21.3), (s nd, s nd)
-  int* pivot;             // rows that were exchanged
-  Hessian<double> E[kMostStages];                               // second derivatives of L by (q, v), nv x nv each
+  double *angle, *sine, *cosine;   // of all stages
+  double *r, *dV;                  // residual, Newton's change (s nd)
+  double* K;                       // factors of (21.3) by columns (lu.hpp)
+  int* pivot;                      // rows that were exchanged
+  double *changes, *sizes;         // those made with these factors (kMostChanges, s nd), their squares
+  Hessian<double> E[kMostStages];  // second derivatives of L by (q, v), nv x nv each
   double *Gq[kMostStages], *Gv[kMostStages], *Gu[kMostStages];  // of L_q + F: nd x nv, nd x nv, nd x nu
-  double *start, *turned;                                       // first guess of V (s, nd); L_vq of a stage (nd, nd)
-  double *X, *Y;        // d(Q, V)/dw of the stages (s, 2 nv, nw + 1), dV/dw (s nd, nw + 1)
-  double *mu, *along;   // adjoint of (21.2) (s nd), weight of G_i (nv)
-  double* point;        // velocity of a stage, and a direction (2 nv)
-  Hessian<double> T;    // third derivatives along a direction, nv x nv each
-  double* HX;           // their products with X (2 nv, nw)
-  double rate, h_last;  // of the step before; h_last = 0 where there is none
+  double *last, *near, *far;  // V of the step before; where one step and two lead to (s, nd)
+  double *turnedq, *turnedv;  // Gq, Gv of the dynamic variables by columns (s, nd, nd)
+  double *X, *Y;              // d(Q, V)/dw of the stages (s, 2 nv, nw + 1), dV/dw (s nd, nw + 1)
+  double *mu, *along;         // adjoint of (21.2) (s nd), weight of G_i (nv)
+  double* point;              // velocity of a stage, and a direction (2 nv)
+  Hessian<double> T;          // third derivatives along a direction, nv x nv each
+  double* HX;                 // their products with X (2 nv, nw)
+  double rate, h_last;        // of the step before; h_last = 0 where there is none
+  int known;                  // steps of this length that ended with it, as far as two
+  bool farther;               // two steps led closer to it than one
   // judgement (quality.hpp): kinetic and potential energy and power of the stages, if asked for; the mean energy of the
   // stages of the last step and its work, the balance so far
   bool judge;
@@ -95,46 +108,24 @@ struct GaussWork {
   template <class Take> void layout(const ModelData& M, int s, int nw, Take take) {
     const size_t nd = M.nd, nv = M.nv, nu = M.nu, n = s * nd, columns = nw + 1;
     take(V, n), take(Q, s * size_t(M.nq)), take(P, n), take(G, n);
-    take(r, n), take(dV, n), take(K, n * n), take(pivot, n);
+    for (double** x : {&angle, &sine, &cosine}) take(*x, s * M.angles.size());
+    take(r, n), take(dV, n), take(K, n * lu_stride(int(n))), take(pivot, n);
+    take(changes, kMostChanges * n), take(sizes, kMostChanges);
     for (int i = 0; i < s; ++i) {
       for (double** h : {&E[i].h11, &E[i].h12, &E[i].h22}) take(*h, nv * nv);
       take(Gq[i], nd * nv), take(Gv[i], nd * nv), take(Gu[i], nd * nu);
     }
-    take(start, n), take(turned, nd * nd);
+    take(last, n), take(near, n), take(far, n), take(turnedq, s * nd * nd), take(turnedv, s * nd * nd);
     take(X, s * 2 * nv * columns), take(Y, n * columns);
     take(mu, n), take(along, nv), take(point, 2 * nv);
     for (double** h : {&T.h11, &T.h12, &T.h22}) take(*h, nv * nv);
     take(HX, 2 * nv * columns);
   }
-  void forget() { rate = kFirstRate, h_last = 0, judged = 0, balance = most_kinetic = most_size = 0; }
+  void forget() {
+    rate = kFirstRate, h_last = 0, known = 0, farther = false, judged = 0, balance = most_kinetic = most_size = 0;
+  }
 };
 
-// A (n, n) into its factors with row exchanges; false where a pivot vanishes
-inline bool lu_factor(double* A, int* pivot, int n) {
-  for (int k = 0; k < n; ++k) {
-    int best = k;
-    for (int i = k + 1; i < n; ++i)
-      if (__builtin_fabs(A[i * n + k]) > __builtin_fabs(A[best * n + k])) best = i;
-    pivot[k] = best;
-    if (!(__builtin_fabs(A[best * n + k]) > 0)) return false;
-    if (best != k)
-      for (int j = 0; j < n; ++j) {
-        const double t = A[k * n + j];
-        A[k * n + j] = A[best * n + j];
-        A[best * n + j] = t;
-      }
-    const double inverse = 1 / A[k * n + k];
-    A[k * n + k] = inverse;
-    const double* __restrict up = A + k * n;
-    for (int i = k + 1; i < n; ++i) {
-      double* __restrict row = A + i * n;
-      const double f = row[k] * inverse;
-      row[k] = f;
-      for (int j = k + 1; j < n; ++j) row[j] -= f * up[j];
-    }
-  }
-  return true;
-}
 // sum of a_k x_k, in four sums that the compiler can keep side by side
 DAL_INLINE double dot_row(const double* a, const double* x, int n) {
   double s[4] = {0, 0, 0, 0};
@@ -144,71 +135,40 @@ DAL_INLINE double dot_row(const double* a, const double* x, int n) {
   for (; k < n; ++k) s[0] += a[k] * x[k];
   return (s[0] + s[1]) + (s[2] + s[3]);
 }
-// x (n) <- A^-1 x
-inline void lu_solve(const double* A, const int* pivot, int n, double* x) {
-  for (int k = 0; k < n; ++k) {
-    const double t = x[k];
-    x[k] = x[pivot[k]];
-    x[pivot[k]] = t;
-  }
-  for (int i = 1; i < n; ++i) x[i] -= dot_row(A + i * n, x, i);
-  for (int i = n - 1; i >= 0; --i) x[i] = (x[i] - dot_row(A + i * n + i + 1, x + i + 1, n - i - 1)) * A[i * n + i];
-}
-// X (n, columns; row stride ld) <- A^-1 X
-inline void lu_solve(const double* A, const int* pivot, int n, double* X, int columns, int ld) {
-  for (int k = 0; k < n; ++k)
-    if (pivot[k] != k)
-      for (int c = 0; c < columns; ++c) {
-        const double t = X[k * ld + c];
-        X[k * ld + c] = X[pivot[k] * ld + c];
-        X[pivot[k] * ld + c] = t;
-      }
-  for (int i = 1; i < n; ++i)
-    for (int k = 0; k < i; ++k)
-      for (int c = 0; c < columns; ++c) X[i * ld + c] -= A[i * n + k] * X[k * ld + c];
-  for (int i = n - 1; i >= 0; --i) {
-    for (int k = i + 1; k < n; ++k)
-      for (int c = 0; c < columns; ++c) X[i * ld + c] -= A[i * n + k] * X[k * ld + c];
-    for (int c = 0; c < columns; ++c) X[i * ld + c] *= A[i * n + i];
-  }
-}
-// x (n) <- A^-T x
-inline void lu_solve_transposed(const double* A, const int* pivot, int n, double* x) {
-  for (int k = 0; k < n; ++k) {
-    x[k] *= A[k * n + k];
-    for (int i = k + 1; i < n; ++i) x[i] -= A[k * n + i] * x[k];
-  }
-  for (int k = n - 1; k > 0; --k)
-    for (int i = 0; i < k; ++i) x[i] -= A[k * n + i] * x[k];
-  for (int k = n - 1; k >= 0; --k)
-    if (pivot[k] != k) {
-      const double t = x[k];
-      x[k] = x[pivot[k]];
-      x[pivot[k]] = t;
-    }
-}
 
 // whether there are forces besides potentials
 DAL_INLINE bool pushed(const ModelData& M) { return M.has_damping || !M.forces.empty() || !M.force_v.empty(); }
 
-// stage i: Q_i, P_i, G_i of (21.1)
+// where the stages are: Q_i of (21.1), and what their poses need
 //
-// reads step.x, y (prescribed), u, g.V; writes kin, first, g.Q, P, G
-inline void gauss_stage(Work<double>& w, GaussWork& g, const GaussRule& R, double h, int i) {
+// reads step.x, y (prescribed), g.V; writes g.Q, angle, sine, cosine
+inline void gauss_points(const Work<double>& w, GaussWork& g, const GaussRule& R, double h) {
   const ModelData& M = *w.M;
-  const int nd = M.nd;
-  for (int d = 0; d < nd; ++d) {
-    double sum = 0;
-    for (int j = 0; j < R.s; ++j) sum += R.a[i][j] * g.V[j * nd + d];
-    w.kin.q[d] = w.step.x[d] + h * sum;
-    w.kin.v[d] = g.V[i * nd + d];
+  const int nd = M.nd, turns = int(M.angles.size());
+  for (int i = 0; i < R.s; ++i) {
+    double* Q = g.Q + i * M.nq;
+    for (int d = 0; d < nd; ++d) {
+      double sum = 0;
+      for (int j = 0; j < R.s; ++j) sum += R.a[i][j] * g.V[j * nd + d];
+      Q[d] = w.step.x[d] + h * sum;
+    }
+    for (int d = nd; d < M.nv; ++d) Q[d] = w.step.x[d] + R.c[i] * (w.step.y[d] - w.step.x[d]);
+    for (int k = 0; k < turns; ++k) g.angle[i * turns + k] = Q[M.angles[k]];
   }
-  for (int d = nd; d < M.nv; ++d) {
-    const double way = w.step.y[d] - w.step.x[d];
-    w.kin.q[d] = w.step.x[d] + R.c[i] * way;
-    w.kin.v[d] = way / h;
+  sincos_array(g.angle, g.sine, g.cosine, R.s * turns);
+}
+
+// stage i: P_i, G_i of (21.1); after gauss_points()
+//
+// reads step.x, y (prescribed), u, g.V, Q, sine, cosine; writes kin, first, g.P, G
+inline void gauss_stage(Work<double>& w, GaussWork& g, double h, int i) {
+  const ModelData& M = *w.M;
+  const int nd = M.nd, turns = int(M.angles.size());
+  for (int d = 0; d < M.nv; ++d) {
+    w.kin.q[d] = g.Q[i * M.nq + d];
+    w.kin.v[d] = d < nd ? g.V[i * nd + d] : (w.step.y[d] - w.step.x[d]) / h;
   }
-  poses(w, w.kin.q, w.kin.mid);
+  place_joints(w, w.kin.q, g.sine + i * turns, g.cosine + i * turns, w.kin.mid);
   gradient(w);
   if (!M.potentials.empty()) subtract_potentials(w, w.kin.q);
   if (pushed(M)) generalized_force(w, w.kin.q, w.kin.v);
@@ -223,7 +183,6 @@ inline void gauss_stage(Work<double>& w, GaussWork& g, const GaussRule& R, doubl
       g.power[i] -= w.first.Lq[d] * w.kin.v[d];
     }
   }
-  for (int d = 0; d < M.nv; ++d) g.Q[i * M.nq + d] = w.kin.q[d];
   for (int d = 0; d < nd; ++d) {
     g.P[i * nd + d] = w.first.Lv[d];
     g.G[i * nd + d] = pushed(M) ? w.first.Lq[d] + w.first.F[d] : w.first.Lq[d];
@@ -253,28 +212,30 @@ inline void gauss_second(Work<double>& w, GaussWork& g, int i, bool inputs) {
 
 // factors of K (21.3)
 //
-// reads g.E, Gq, Gv; writes g.K, pivot
+// reads g.E, Gq, Gv; writes g.K, pivot; scratch: g.turnedq, turnedv
 inline bool gauss_factor(const ModelData& M, GaussWork& g, const GaussRule& R, double h) {
-  const int nd = M.nd, nv = M.nv, n = R.s * nd;
+  const int nd = M.nd, nv = M.nv, n = R.s * nd, ld = lu_stride(n);
   for (int i = 0; i < R.s; ++i) {
-    double* __restrict turned = g.turned;  // L_vq of the stage
-    for (int d = 0; d < nd; ++d)
-      for (int e = 0; e < nd; ++e) turned[d * nd + e] = g.E[i].h12[e * nv + d];
-    for (int j = 0; j < R.s; ++j) {
-      const double f = h * R.a[i][j];
-      for (int d = 0; d < nd; ++d) {
-        double* __restrict row = g.K + (i * nd + d) * n + j * nd;
-        const double *own = turned + d * nd, *by_v = g.Gv[j] + d * nv;
-        for (int e = 0; e < nd; ++e) row[e] = f * (own[e] - by_v[e]);
+    take_transposed<false>(g.turnedq + i * nd * nd, nd, g.Gq[i], nv, nd, nd);
+    take_transposed<false>(g.turnedv + i * nd * nd, nd, g.Gv[i], nv, nd, nd);
+  }
+  for (int j = 0; j < R.s; ++j)
+    for (int e = 0; e < nd; ++e) {
+      double* column = g.K + size_t(j * nd + e) * ld;
+      const double* by_v = g.turnedv + (j * nd + e) * nd;
+      for (int i = 0; i < R.s; ++i) {
+        double* __restrict rows = column + i * nd;
+        const double *own = g.E[i].h12 + e * nv, f = h * R.a[i][j];
+        for (int d = 0; d < nd; ++d) rows[d] = f * (own[d] - by_v[d]);
         for (int l = 0; l < R.s; ++l) {
-          const double *by_q = g.Gq[l] + d * nv, through = h * h * R.a[i][l] * R.a[l][j];
-          for (int e = 0; e < nd; ++e) row[e] -= through * by_q[e];
+          const double *by_q = g.turnedq + (l * nd + e) * nd, through = h * h * R.a[i][l] * R.a[l][j];
+          for (int d = 0; d < nd; ++d) rows[d] -= through * by_q[d];
         }
         if (i == j)
-          for (int e = 0; e < nd; ++e) row[e] += g.E[i].h22[d * nv + e];
+          for (int d = 0; d < nd; ++d) rows[d] += g.E[i].h22[e * nv + d];
       }
+      for (int k = n; k < ld; ++k) column[k] = 0;
     }
-  }
   return lu_factor(g.K, g.pivot, n);
 }
 
@@ -295,9 +256,27 @@ inline double gauss_residual(const Work<double>& w, GaussWork& g, const GaussRul
   return most / size;
 }
 
-// Newton's iteration from the velocities in g.V. One matrix serves the step while the residual falls fast; once the
-// expected next residual is below the tolerance, the last change is carried to G by its derivatives instead of another
-// evaluation. exact: ends with an evaluation and a fresh matrix, for derivatives.
+// Newton's change of the factored matrix in g.dV -> that of the matrix which maps the changes made so far to what they
+// did to the residual (Broyden's update of least change); kept, for the next
+inline void gauss_learn(GaussWork& g, int n, int* made) {
+  double* d = g.dV;
+  auto along = [&](int k) { return dot_row(g.changes + k * n, d, n) / g.sizes[k]; };
+  for (int k = 0; k + 1 < *made; ++k) axpy(d, along(k), g.changes + (k + 1) * n, n);
+  if (*made) {
+    const double left = along(*made - 1);
+    if (!(left < kMostAhead) || *made == kMostChanges) {  // begins anew
+      *made = 0;
+      return;
+    }
+    for (int k = 0; k < n; ++k) d[k] /= 1 - left;
+  }
+  for (int k = 0; k < n; ++k) g.changes[*made * n + k] = d[k];
+  g.sizes[(*made)++] = dot_row(d, d, n) + 1e-300;
+}
+
+// Newton's iteration from the velocities in g.V. One matrix, with Broyden's updates, serves the step while the residual
+// falls fast; once the expected next residual is below the tolerance, the last change is carried to G by its
+// derivatives instead of another evaluation. exact: ends with an evaluation and a fresh matrix, for derivatives.
 //
 // reads step.x, y (prescribed), p, u; writes g, kin, first
 inline bool gauss_newton(Work<double>& w, GaussWork& g, const GaussRule& R, const StepOptions& o, double h, bool exact,
@@ -306,10 +285,12 @@ inline bool gauss_newton(Work<double>& w, GaussWork& g, const GaussRule& R, cons
   const int nd = M.nd, n = R.s * nd;
   double before = 0, rate = g.rate, best = 0;
   bool fresh = false;
+  int made = 0;  // changes with this matrix
   for (int sweep = 1;; ++sweep) {
     const bool anew = !fresh || careful || (sweep >= 3 && rate > kSlowRate);
+    gauss_points(w, g, R, h);
     for (int i = 0; i < R.s; ++i) {
-      gauss_stage(w, g, R, h, i);
+      gauss_stage(w, g, h, i);
       if (anew) gauss_second(w, g, i, false);
     }
     const double e = gauss_residual(w, g, R, h);
@@ -331,14 +312,17 @@ inline bool gauss_newton(Work<double>& w, GaussWork& g, const GaussRule& R, cons
         return false;
       }
       fresh = true;
+      made = 0;
     }
     for (int k = 0; k < n; ++k) g.dV[k] = -g.r[k];
     lu_solve(g.K, g.pivot, n, g.dV);
+    gauss_learn(g, n, &made);
     for (int k = 0; k < n; ++k) g.V[k] += g.dV[k];
     if (!(e * rate <= o.tolerance || floor)) continue;
     if (exact) {
+      gauss_points(w, g, R, h);
       for (int i = 0; i < R.s; ++i) {
-        gauss_stage(w, g, R, h, i);
+        gauss_stage(w, g, h, i);
         gauss_second(w, g, i, true);
       }
       return gauss_factor(M, g, R, h);
@@ -357,13 +341,13 @@ inline bool gauss_newton(Work<double>& w, GaussWork& g, const GaussRule& R, cons
   }
 }
 
-// velocities of the stages from those at q_k, where the momentum tells them
+// velocities of the stages from the velocity and the acceleration at q_k, where the momentum tells the velocity
 //
-// reads step.x, y, p; writes g.V, kin, first; scratch: newton, gen, comp
+// reads step.x, y, p, u; writes g.V, kin, first; scratch: newton, gen, comp, g.E, step.dy
 inline bool gauss_start(Work<double>& w, GaussWork& g, const GaussRule& R, double h) {
   const ModelData& M = *w.M;
-  const int nd = M.nd;
-  for (int d = 0; d < M.nv; ++d) {
+  const int nd = M.nd, nv = M.nv;
+  for (int d = 0; d < nv; ++d) {
     w.kin.q[d] = w.step.x[d];
     w.kin.v[d] = d < nd ? 0 : (w.step.y[d] - w.step.x[d]) / h;
   }
@@ -375,9 +359,43 @@ inline bool gauss_start(Work<double>& w, GaussWork& g, const GaussRule& R, doubl
   const bool ok = factor(w);
   for (int d = 0; d < nd; ++d) w.step.dy[d] = w.step.p[d] - w.first.Lv[d];
   solve(w, w.step.dy, 1, 1);
+  for (int d = 0; d < nd; ++d) w.kin.v[d] = w.step.dy[d];
+  // dP/dt = G
+  gradient(w);
+  if (!M.potentials.empty()) subtract_potentials(w, w.kin.q);
+  if (pushed(M)) generalized_force(w, w.kin.q, w.kin.v);
+  generators(w, Slots<double>{1, 0, 0, 1});
+  second(w, g.E[0]);
+  for (int d = 0; d < nd; ++d) {
+    double t = pushed(M) ? w.first.Lq[d] + w.first.F[d] : w.first.Lq[d];
+    for (int e = 0; e < nv; ++e) t -= g.E[0].h12[e * nv + d] * w.kin.v[e];
+    w.step.dy[d] = t;
+  }
+  solve(w, w.step.dy, 1, 1);
   for (int i = 0; i < R.s; ++i)
-    for (int d = 0; d < nd; ++d) g.V[i * nd + d] = w.step.dy[d];
+    for (int d = 0; d < nd; ++d) g.V[i * nd + d] = w.kin.v[d] + R.c[i] * h * w.step.dy[d];
   return ok;
+}
+
+// Velocities of the stages where the polynomials of the last step and of the last two lead; the one that came closer in
+// the last step serves. g.V <- that, g.last <- g.V
+inline void gauss_ahead(GaussWork& g, const GaussRule& R, int nd) {
+  const int n = R.s * nd;
+  for (int i = 0; i < R.s; ++i) {
+    double *near = g.near + i * nd, *far = g.far + i * nd;
+    for (int d = 0; d < nd; ++d) near[d] = far[d] = 0;
+    for (int j = 0; j < R.s; ++j) axpy(near, R.ahead[i][j], g.V + j * nd, nd);
+    if (g.known < 2) continue;
+    for (int j = 0; j < R.s; ++j) {
+      axpy(far, R.far[i][j], g.last + j * nd, nd);
+      axpy(far, R.far[i][R.s + j], g.V + j * nd, nd);
+    }
+  }
+  const double* guess = g.known > 1 && g.farther ? g.far : g.near;
+  for (int k = 0; k < n; ++k) {
+    g.last[k] = g.V[k];
+    g.V[k] = guess[k];
+  }
 }
 
 // what stands in g.V before a step: nothing, the stages of the step before, those of this one
@@ -391,16 +409,12 @@ inline int gauss_step(Work<double>& w, GaussWork& g, const GaussRule& R, const S
   const ModelData& M = *w.M;
   const int nd = M.nd;
   set_reference(w, w.step.x);
-  if (start == GaussStart::ahead && g.h_last > 0 && __builtin_fabs(g.h_last - h) <= 1e-9 * h) {
-    for (int i = 0; i < R.s; ++i)
-      for (int d = 0; d < nd; ++d) {
-        double t = 0;
-        for (int j = 0; j < R.s; ++j) t += R.ahead[i][j] * g.V[j * nd + d];
-        g.start[i * nd + d] = t;
-      }
-    for (int k = 0; k < R.s * nd; ++k) g.V[k] = g.start[k];
+  const bool follows = start == GaussStart::ahead && g.h_last > 0 && __builtin_fabs(g.h_last - h) <= 1e-9 * h;
+  if (follows) {
+    gauss_ahead(g, R, nd);
   } else if (start != GaussStart::kept || g.h_last != h) {
     g.rate = kFirstRate;
+    g.known = 0;
     if (!gauss_start(w, g, R, h)) return StepSingular;
   }
   int more = 0;
@@ -412,6 +426,15 @@ inline int gauss_step(Work<double>& w, GaussWork& g, const GaussRule& R, const S
     *iterations += more;
   }
   g.h_last = ok ? h : 0;
+  if (follows && g.known > 1) {
+    double near = 0, far = 0;
+    for (int k = 0; k < R.s * nd; ++k) {
+      near += (g.near[k] - g.V[k]) * (g.near[k] - g.V[k]);
+      far += (g.far[k] - g.V[k]) * (g.far[k] - g.V[k]);
+    }
+    g.farther = far < near;
+  }
+  g.known = g.known > 1 ? 2 : g.known + 1;
   if (!ok) return *error == kSingular ? StepSingular : *error < kLargest ? StepNotConverged : StepNotFinite;
   bool finite = true;
   for (int d = 0; d < nd; ++d) {
@@ -639,8 +662,9 @@ inline void gauss_second_order(Work<double>& w, GaussWork& g, const GaussRule& R
   const int nd = M.nd, nv = M.nv, nu = M.nu, nw = w.nw, at_u = nv + nd;
   const Slots<double> continuous = {1, 0, 0, 1};
   for (size_t k = 0; k < size_t(nw) * nw; ++k) H[k] = 0;
+  gauss_points(w, g, R, h);
   for (int i = 0; i < R.s; ++i) {
-    gauss_stage(w, g, R, h, i);
+    gauss_stage(w, g, h, i);
     composites(w, true);
     generators(w, continuous, true);
     gauss_weight(M, g, R, h, i, zp, w.along.dq);

@@ -76,15 +76,12 @@ template <class T> DAL_INLINE int parent_rot(const ModelData& M, const Joint& J)
   return J.parent == 0 ? 0 : M.joints[J.parent - 1].rot;
 }
 
-// poses of every joint at q
+// poses of every joint at q, with the sines and cosines of its angles
 //
-// reads q (nq), kin.reference; writes P, and kin.angle, sine, cosine
-template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
+// reads q (nq), sine, cosine, kin.reference; writes P
+template <class T> void place_joints(const Work<T>& w, const T* q, const T* sine, const T* cosine, const Poses<T>& P) {
   const ModelData& M = *w.M;
   place_root(w, P);
-  int nr = int(M.angles.size());
-  for (int i = 0; i < nr; ++i) w.kin.angle[i] = q[M.angles[i]];
-  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
   for (int j = 0; j < M.nj; ++j) {
     const Joint& J = M.joints[j];
     if (J.of_ball()) {
@@ -92,8 +89,19 @@ template <class T> void poses(Work<T>& w, const T* q, const Poses<T>& P) {
       continue;
     }
     int t = J.slot < 0 ? 0 : J.slot;
-    place_joint(J, j + 1, q[J.q], w.kin.sine[t], w.kin.cosine[t], P, parent_rot<T>(M, J));
+    place_joint(J, j + 1, q[J.q], sine[t], cosine[t], P, parent_rot<T>(M, J));
   }
+}
+
+// poses of every joint at q
+//
+// reads q (nq), kin.reference; writes P, and kin.angle, sine, cosine
+template <class T> DAL_INLINE void poses(Work<T>& w, const T* q, const Poses<T>& P) {
+  const ModelData& M = *w.M;
+  int nr = int(M.angles.size());
+  for (int i = 0; i < nr; ++i) w.kin.angle[i] = q[M.angles[i]];
+  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
+  place_joints(w, q, w.kin.sine, w.kin.cosine, P);
 }
 
 // poses of the joints that constraints see
