@@ -191,6 +191,9 @@ def test_wrong_arguments_are_named():
     for call, text in (
         (lambda: da.identify(rod(), []), "one at least"),
         (lambda: da.identify(rod(), record, ["k"]), "no number of the model"),
+        (lambda: da.identify(rod(), record, ["m", "m"]), "named twice"),
+        (lambda: da.identify(rod(), record, []), "one at least"),
+        (lambda: da.identify(rod(named=False), record), "has no parameters"),
         (lambda: da.identify(rod(), record, measurement=["thta"]), "did you mean"),
         (lambda: da.identify(rod(), record, noise=0.0), "positive"),
         (lambda: da.identify(rod(), record, noise={"thta": 1.0}), "did you mean"),

@@ -480,6 +480,11 @@ def _named(vi: MidpointVI, parameters: Sequence[str] | None) -> tuple[MidpointVI
         return vi, names_of(vi.model, None)
     if isinstance(parameters, str):
         raise ValueError("parameters must be a list of names")
+    twice = [name for i, name in enumerate(parameters) if name in parameters[:i]]
+    if twice:
+        raise ValueError(f"parameters: {twice[0]!r} is named twice")
+    if not parameters:
+        raise ValueError("parameters: one at least is needed")
     if all(name in vi.model.parameters for name in parameters):
         return vi, tuple(parameters)
     before = set(vi.model.parameters)
