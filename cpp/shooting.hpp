@@ -10,11 +10,11 @@
 //           without gaps this is the projection operator of Schultz, Johnson, Murphey with those gains,
 //   linear  X + a dX, U + a dU: opens gaps instead of following the steps.
 //
-// Gauss-Newton is used while it contracts, and where Newton's model must be regularized so strongly that Gauss-Newton
-// wins more. The first step is linear where it promises much more than the roll, gaps weighed by their costates, or
-// leads to a straight line between the ends of the linear one where that promises more still: problems far from their
-// optimum are solved along curves that no motion could take. delta grows where a step is shortened or wins less than
-// its model promised, and falls again.
+// Gauss-Newton is used while it contracts, also slowly where Newton's model has no minimum, and where that must be
+// regularized so strongly that Gauss-Newton wins more. The first step is linear where it promises much more than the
+// roll, gaps weighed by their costates, or leads to a straight line between the ends of the linear one where that
+// promises more still: problems far from their optimum are solved along curves that no motion could take. delta grows
+// where a step is shortened or wins less than its model promised, and falls again.
 //
 // What a problem is stands in shooting_problem.hpp, what bounds and constraints bring in interior.hpp.
 //
@@ -237,6 +237,7 @@ class Shooting {
 
  private:
   static constexpr double kDelta = 1e-3, kGrow = 5.0, kFall = 3.0;  // the smallest regularization that is not zero
+  static constexpr double kBent = 1.0;                              // a model regularized more than this says little
   static constexpr int kGiveUp = 8;  // so many short steps in a row with open gaps: back to a motion
   static constexpr int kOpen = 60;   // so many iterations with open gaps
   static constexpr int kResets = 10;
@@ -526,15 +527,15 @@ class Shooting {
     return true;
   }
 
+  // The next regularization to try after delta
+  double raised(double delta) const {
+    return delta == 0.0 ? std::max(kDelta, delta_ / kFall) : delta * (delta_ > 0 ? kGrow : 20.0);
+  }
   // The LQ problem with the least regularization from delta on that gives it a minimum
   ProposalRef regularized(bool newton, Kind kind, double delta) {
-    ProposalRef found = solve(newton, kind, delta);
-    while (!found) {
-      delta = delta == 0.0 ? std::max(kDelta, delta_ / kFall) : delta * (delta_ > 0 ? kGrow : 20.0);
-      if (delta > 1e12) return {};
-      found = solve(newton, kind, delta);
-    }
-    return found;
+    for (; delta <= 1e12; delta = raised(delta))
+      if (ProposalRef found = solve(newton, kind, delta)) return found;
+    return {};
   }
 
   // ---- convergence
@@ -599,19 +600,18 @@ class Shooting {
     };
     for (;;) {
       bool contracts = first;
+      double left = INFINITY;  // share of the slope that the last Gauss-Newton step has left
       if (contraction_ && !filtering_) {
         if (!gauss) gauss = solve(false, Kind::gauss, 0.0);
-        if (gauss)
-          contracts = std::fabs(gauss->slope) + penalty_ * curve_->off <
-                      (contraction_length_ >= 1.0 ? 0.05 : 0.3) * contraction_size_;
+        if (gauss) left = (std::fabs(gauss->slope) + penalty_ * curve_->off) / contraction_size_;
+        contracts = left < (contraction_length_ >= 1.0 ? 0.05 : 0.3);
       }
       contraction_ = false;
       if (contracts && gauss) {
         if (accepted(gauss_step(gauss, first))) return true;
         first = false;
       }
-      const bool newton = second();
-      if (accepted(newton_step(newton, gauss))) return true;
+      if (accepted(newton_step(gauss, left))) return true;
       // nothing helped: begin anew from Gauss-Newton's gains and costates, the other costate in second order
       if (resets_ >= kResets) return false;
       ++resets_;
@@ -641,12 +641,13 @@ class Shooting {
     };
     double best = weighed(*curve_);
     if (out.curve) best = std::min(best, weighed(*out.curve));
+    CurveRef bold = linear(*d, 1.0);
+    auto promises = [&] { return bold && bold->open && weighed(*bold) < 0.5 * best; };
     for (double share : {0.5, 0.25, 0.125}) {  // what the roll could win at most
-      if (out.curve && out.length <= share) break;
+      if (!promises() || (out.curve && out.length <= share)) break;
       if (CurveRef c = roll(*d, share)) best = std::min(best, weighed(*c));
     }
-    CurveRef bold = linear(*d, 1.0);
-    if (bold && weighed(*bold) < 0.5 * best && bold->open) {
+    if (promises()) {
       // swings of the LQ problem's motion may cost more than the gaps of a line to its end
       if (CurveRef line = straight(*bold); line && line->open && weighed(*line) < weighed(*bold)) bold = line;
       out.method = "open";
@@ -659,35 +660,56 @@ class Shooting {
     return out;
   }
 
-  Step newton_step(bool newton, ProposalRef& gauss) {
+  // Newton, or Gauss-Newton where it wins more. `left`: of the slope by the last Gauss-Newton step
+  Step newton_step(ProposalRef& gauss, double left) {
     double delta = delta_ >= kDelta ? delta_ : 0.0;
-    Step total;
+    Step total, other;
     total.method = "newton";
-    for (int attempt = 0; attempt < 40; ++attempt) {
-      ProposalRef d = regularized(newton, Kind::newton, delta);
-      if (!d) break;
-      Step step = search(d, 0);
+    auto count = [&](const Step& step) {
       total.trials += step.trials;
       total.failed += step.failed;
+    };
+    auto counted = [&](Step step) {
+      step.trials = total.trials;
+      step.failed = total.failed;
+      return step;
+    };
+    bool tried = false;
+    auto try_gauss = [&] {
+      if (tried) return;
+      tried = true;
+      if (!gauss) gauss = solve(false, Kind::gauss, 0.0);
+      if (!gauss) return;
+      other = search(gauss, 4);
+      count(other);
+    };
+    const bool choice = !curve_->open && !filtering_;
+    // Slow contraction: after a full step any, after a part of one what the model says, (1 - length)^2. Then a bent
+    // Newton model is not worth the search
+    const double rest = 1.0 - std::min(contraction_length_, 1.0);
+    const bool contracts = choice && 1.0 - left > (rest > 0 ? 0.95 * (1.0 - rest * rest) : 0.1);
+    auto gauss_will_do = [&] {
+      try_gauss();
+      return other.curve && other.length >= (rest > 0 ? 0.25 : 1.0);
+    };
+    if (contracts && delta > kBent && gauss_will_do()) return counted(other);
+    const bool newton = second();
+    for (int attempt = 0; attempt < 40; ++attempt) {
+      ProposalRef d = solve(newton, Kind::newton, delta);
+      if (!d && attempt == 0 && contracts && gauss_will_do()) return counted(other);
+      if (!d) d = regularized(newton, Kind::newton, raised(delta));
+      if (!d) break;
+      Step step = search(d, 0);
+      count(step);
       total.slope = d->slope;
-      const bool closed = !curve_->open;
-      if (step.curve && closed && !filtering_) shorter_delta(newton, step);
-      const bool bad = !step.curve || step.length < 0.3 || d->delta > 1.0;
-      if (attempt == 0 && closed && bad && !filtering_) {
-        if (!gauss) gauss = solve(false, Kind::gauss, 0.0);
-        if (gauss) {
-          Step other = search(gauss, 4);
-          total.trials += other.trials;
-          total.failed += other.failed;
-          if (other.curve && (!step.curve || other.curve->merit(penalty_) < step.curve->merit(penalty_)))
-            step = std::move(other);
-        }
+      if (step.curve && choice) shorter_delta(newton, step);
+      if (attempt == 0 && choice && (!step.curve || step.length < 0.3 || d->delta > kBent)) {
+        try_gauss();
+        if (other.curve && (!step.curve || other.curve->merit(penalty_) < step.curve->merit(penalty_))) step = other;
       }
       if (step.curve) {
-        step.trials = total.trials;
-        step.failed = total.failed;
         if (d->delta > 1e4 && step.proposal == d && resets_ < kResets) break;  // no Newton step any more
-        return step;
+        return counted(step);
       }
       delta = d->delta == 0.0 ? std::max(kDelta, delta_ / kFall) : d->delta * kGrow;
       if (delta > 1e10) break;
