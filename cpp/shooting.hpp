@@ -735,8 +735,9 @@ class Shooting {
 
   CurveRef try_step(const Proposal& d, double length) { return filtering_ ? linear(d, length) : roll(d, length); }
 
-  // Halve the step until the merit falls enough; double a full step while that wins more, if the parabola through
-  // merit, slope and the full step's merit says that it wins (at two thirds of the slope), or nearly so
+  // Halve the step until the merit falls enough. Double a full step while that wins more and a parabola says so, or
+  // nearly: at first the one through merit, slope and the full step's merit (which wins two thirds of the slope then),
+  // later the one through the last three merits (the step wins 1.6 times what half of it wins)
   Step search(const ProposalRef& d, int limit) {
     const Curve& c = *curve_;
     Step out;
@@ -770,14 +771,18 @@ class Shooting {
       }
       length *= 0.5;
     }
-    if (!filtering_ && !c.open && out.curve && now - out.curve->merit(penalty_) > -0.6 * fall)
-      while (1.0 <= out.length && out.length < 64) {
-        CurveRef next = roll(*d, 2 * out.length);
-        ++out.trials;
-        if (!next || !(next->merit(penalty_) < out.curve->merit(penalty_))) break;
-        out.curve = next;
-        out.length *= 2;
-      }
+    if (filtering_ || c.open || !out.curve) return out;
+    double won = now - out.curve->merit(penalty_);
+    bool wins = won > -0.6 * fall;
+    while (wins && 1.0 <= out.length && out.length < 64) {
+      CurveRef next = roll(*d, 2 * out.length);
+      ++out.trials;
+      if (!next || !(next->merit(penalty_) < out.curve->merit(penalty_))) break;
+      out.curve = next;
+      out.length *= 2;
+      const double half = std::exchange(won, now - next->merit(penalty_));
+      wins = won > 1.5 * half;
+    }
     return out;
   }
 
