@@ -50,6 +50,21 @@ def test_closed_chains_and_more_inputs_than_needed():
     assert u == pytest.approx(2 * 9.8 * np.sin(angle) * along, abs=1e-9)
 
 
+def test_rows_of_constraints_that_say_nothing():
+    """A loop in a plane that is closed along all three axes: nothing moves along the third."""
+
+    def four_bar(axes: str) -> da.Model:
+        rocker = da.tx(0.5, da.rz("rocker", da.tx(0.3, name="end", mass=1.0)))
+        crank = da.rz("crank", da.tx(0.3, da.rz("rod", da.tx(0.5, name="tip", mass=0.5)), mass=1.0))
+        elements = [da.Gravity((0, -9.8, 0)), da.PointToPoint("tip", "end", axes), da.ConfigForce("crank", "motor")]
+        return da.Model([crank, rocker], elements)
+
+    q = da.satisfy_constraints(four_bar("xy"), {"crank": 1.0, "rod": -1.0, "rocker": 1.0}, fixed=["crank"])
+    u = da.trim(four_bar("xyz"), q)
+    assert u == pytest.approx(da.trim(four_bar("xy"), q), abs=1e-9)
+    assert abs(u[0]) > 0.1
+
+
 def test_forces_that_are_not_linear_in_the_inputs():
     model = da.Model(
         [da.tz("z", mass=1.0)],

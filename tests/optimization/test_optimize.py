@@ -421,3 +421,26 @@ def test_bounds_that_the_start_violates() -> None:
     result = da.optimize(system, cost, (X, U), bounds={"theta": (-0.5, 0.5), "torque": (-2, 2)})
     assert result.status == "infeasible"
     assert "violated by" in result.reason
+
+
+@pytest.mark.parametrize("how", [None, "barrier"])
+def test_bounds_of_a_joint_and_of_its_motor_that_have_one_name(how):
+    """As `load(..., inputs=True)` names them: "hinge" is the angle, "u.hinge" the torque."""
+    link = da.rz("hinge", da.tx(1.0, mass=1.0))
+    model = da.Model([link], [da.Gravity((0, -9.8, 0)), da.ConfigForce("hinge", input="hinge")])
+    vi = da.MidpointVI(model, dt=0.05)
+    system = da.System(vi, steps=30)
+    hold = da.trim(model, {"hinge": 0.3})
+    X, U = start = np.tile(vi.state({"hinge": 0.3}).x, (31, 1)), np.tile(hold, (30, 1))
+    assert hold[0] > 5.0
+    cost = da.TrackingCost((X, U), Q=1.0, R=0.1)
+    held = da.optimize(system, cost, start, bounds={"hinge": (-1.0, 1.0)}, bound_method=how)
+    assert held.converged
+    np.testing.assert_allclose(held.U, U, atol=1e-3)
+    weak = da.optimize(system, cost, start, bounds={"hinge": (-3.0, 3.0), "u.hinge": (-5.0, 5.0)}, bound_method=how)
+    assert weak.converged
+    assert weak.U.max() < 5.0
+    if how is None:
+        assert set(weak.multipliers) == {"hinge", "u.hinge"}
+    with pytest.raises(ValueError, match="to hold an input weigh it"):
+        da.optimize(system, cost, start, bounds={"u.hinge": (1.0, 1.0)}, bound_method=how)

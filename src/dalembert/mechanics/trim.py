@@ -60,7 +60,8 @@ def _trim(model: Model, q: Array, v: Array, a: Array, tolerance: float, max_iter
     def left(u: ArrayLike) -> tuple[Array, Array]:
         """What is missing of the acceleration, and its derivative by u."""
         found = acceleration(model, q, v, u, a[nd:])
-        return a[:nd] - found.ddq[:nd], np.linalg.solve(kkt, np.vstack([force_first(model, q, v, u)[2], still]))[:nd]
+        right = np.vstack([force_first(model, q, v, u)[2], still])  # constraints may say a thing twice, or nothing
+        return a[:nd] - found.ddq[:nd], np.linalg.lstsq(kkt, right, rcond=1e-13)[0][:nd]
 
     u: Array = np.zeros(model.nu)
     missing, by_u = left(u)
@@ -80,10 +81,18 @@ def _trim(model: Model, q: Array, v: Array, a: Array, tolerance: float, max_iter
         u, missing, by_u, size = u + step, after, slope, float(np.abs(after).max())
     if size > tolerance * scale:
         held = [model.velocities[i] for i in np.flatnonzero(np.abs(missing) > 0.1 * size)]
+        across = np.linalg.lstsq(c, c @ missing, rcond=1e-12)[0]  # what constraints allow no input to give
+        hint = (
+            "it may not be an equilibrium (da.equilibrium finds one); there may be fewer inputs than degrees of freedom"
+        )
+        if np.linalg.norm(across) > 0.5 * np.linalg.norm(missing):
+            hint = "v and a do not satisfy the constraints (differences of a path do so only nearly): " + (
+                f"tolerance={2.0 * size / scale:.1g} takes the inputs that come nearest"
+            )
         raise ConvergenceError(
             f"no inputs give this acceleration: {', '.join(map(repr, held[:4]))} would still be off by {size:.3g}",
             residual=size,
             state=u,
-            hint="it may not be an equilibrium (da.equilibrium finds one); there may be fewer inputs than degrees of freedom",
+            hint=hint,
         )
     return u

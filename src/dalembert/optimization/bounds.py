@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array, number
+from ..arrays import Array
 from ..system import System
+from .constraints import bound_of
 from .costs import BoundCost, Hessian, of_coordinates
 from .descent import Discrete
 from .result import Iteration, Optimization
@@ -202,17 +203,9 @@ def _limits(
 ) -> tuple[Array, Array]:
     if not isinstance(bounds, Mapping):
         raise TypeError(f"bounds are {{name: (low, high)}}, not {type(bounds).__name__}")
-    names = [*system.x_names, *system.u_names]
-    low, high = np.full(len(names), -math.inf), np.full(len(names), math.inf)
+    low, high = np.full((2, len(system.x_names) + len(system.u_names)), [[-math.inf], [math.inf]])
     for name, pair in bounds.items():
-        places = [i for i, n in enumerate(names) if n == name]
-        if not places:
-            raise ValueError(f"bounds: unknown name {name!r}; known are {', '.join(names)}")
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"bounds of {name!r} must be a pair (low, high) with None for no bound")
-        a = -math.inf if pair[0] is None else number(pair[0], f"low bound of {name!r}")
-        b = math.inf if pair[1] is None else number(pair[1], f"high bound of {name!r}")
-        if not a < b:
-            raise ValueError(f"bounds of {name!r}: low {a} is not below high {b}")
-        low[places[-1]], high[places[-1]] = a, b  # a kinematic variable: bound the input, which is its next value
+        inputs, column, least, most = bound_of(system, name, pair)
+        place = column + inputs * len(system.x_names)
+        low[place], high[place] = least, most
     return low, high

@@ -196,6 +196,25 @@ class Expressions(Rows):
         return total  # type: ignore[no-any-return]
 
 
+def bound_of(system: Any, name: str, pair: Any) -> tuple[bool, int, float, float]:
+    """Whether a bound of this name is one of an input, its column, low and high.
+
+    A name that is a variable's means the variable, as in `motion[name]`; "u." in front of it means the input that is called like it (`load(...,
+    inputs=True)`). A kinematic variable is bounded by its input, which is its next value.
+    """
+    x_names, u_names = list(system.x_names), list(system.u_names)
+    given = name in u_names and (name not in x_names or name not in getattr(getattr(system, "model", None), "inputs", ()))
+    plain = name if given or name in x_names else name.removeprefix("u.")
+    given = given or plain != name
+    if plain not in (u_names if given else x_names):
+        raise ValueError(f"bounds: unknown name {name!r}; known are {', '.join(dict.fromkeys([*x_names, *u_names]))}")
+    low, high = _pair(name, pair)
+    if not low < high:
+        hint = f"; to hold an input weigh it: R={{{plain!r}: 1e6}}" if given and low == high else ""
+        raise ValueError(f"bounds of {name!r}: low {low} is not below high {high}{hint}")
+    return given, (u_names if given else x_names).index(plain), low, high
+
+
 def rows_of(system: System, bounds: Bounds | None, limits: Sequence[MotionLimit]) -> list[Rows]:
     """Rows of named bounds (a kinematic variable: of the input, which is its next value) and of constraints."""
     for limit in limits:
@@ -203,16 +222,11 @@ def rows_of(system: System, bounds: Bounds | None, limits: Sequence[MotionLimit]
             raise TypeError(f"limits must be da.MotionLimit values, not {type(limit).__name__}")
     if not isinstance(bounds, Mapping | None):
         raise TypeError(f"bounds are {{name: (low, high)}}, not {type(bounds).__name__}")
-    x_names, u_names, N = list(system.x_names), list(system.u_names), system.steps
+    N = system.steps
     picked: dict[bool, list[tuple[str, int, float, float]]] = {True: [], False: []}
     for name, pair in (bounds or {}).items():
-        if name not in x_names and name not in u_names:
-            raise ValueError(f"bounds: unknown name {name!r}; known are {', '.join([*x_names, *u_names])}")
-        low, high = _pair(name, pair)
-        if not low < high:
-            raise ValueError(f"bounds of {name!r}: low {low} is not below high {high}")
-        column = u_names.index(name) if name in u_names else x_names.index(name)
-        picked[name in u_names].append((name, column, low, high))
+        inputs, column, low, high = bound_of(system, name, pair)
+        picked[inputs].append((name, column, low, high))
     out: list[Rows] = []
     for inputs, found in picked.items():
         if not found:
