@@ -1,8 +1,8 @@
-// Second order of a step with balls (docs/kernels.md 13.5): third derivatives of Ld along (mu, z_p), and second ones of
+// Second order of a step with balls (docs/kernels.md 13.6): third derivatives of Ld along (mu, z_p), and second ones of
 // the forces contracted with it, from the first-order kernels run on duals. A dual step has its ends moved along a
 // direction v, and charts that are centred there; with J its derivatives of components F_i (of D Ld, or of forces) by
 // the ends,
-//   D2F_i[k, v] = J'_ik - (J [v]x + [v]x^T J)_ik/2 - F.(e_i x (e_k x v) + e_k x (e_i x v))/12                  (13.5)
+//   D2F_i[k, v] = J'_ik - (J [v]x + [v]x^T J)_ik/2 - F.(e_i x (e_k x v) + e_k x (e_i x v))/12                  (13.6)
 // on the balls of the same end. What is symmetric needs one direction, (mu, z_p) itself; forces need all.
 #pragma once
 #include "del.hpp"
@@ -118,7 +118,7 @@ void ball_third(Work<double>& w, Work<Dual>& d, const StepOptions& o, double dt,
 }
 
 // Second derivatives of nu.c - lambda.(a(q_k) mu) of the velocity constraints by the ends, added to w.lin.E3; rows (nc
-// x nv): those of a_c(q_k) mu by q_k. One direction after the other, with (13.5): nu.c is a function of both ends,
+// x nv): those of a_c(q_k) mu by q_k. One direction after the other, with (13.6): nu.c is a function of both ends,
 // lambda a a covector at q_k.
 //
 // reads w.step, con, lin.mu, nu; writes d, w.lin.E3, rows; scratch: w.lin.T_, g, tmp

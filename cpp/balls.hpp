@@ -27,11 +27,14 @@ template <class T> struct BallColumns {
       a[1][c].read(y);
     }
   }
-  // columns by x and by y in place of those by the slots
-  DAL_INLINE void combine(const BallMap<T>& m, T* one, T* two, const int* at, int step) const {
+  // columns by x and by y instead of these by the slots, written in their place
+  DAL_INLINE BallColumns combine(const BallMap<T>& m, T* one, T* two, const int* at, int step) const {
+    BallColumns out;
 #pragma GCC unroll 3
     for (int e = 0; e < 3; ++e) {
-      Eight<T> x{}, y{};
+      Eight<T>&x = out.a[0][e], &y = out.a[1][e];
+      x.clear();
+      y.clear();
 #pragma GCC unroll 3
       for (int c = 0; c < 3; ++c) {
         x.add(m.x1(c, e), a[0][c]);
@@ -52,6 +55,7 @@ template <class T> struct BallColumns {
         two[at[e] + l * step] = q[l];
       }
     }
+    return out;
   }
 };
 
@@ -93,9 +97,10 @@ template <class T> DAL_INLINE Mat3<T> damping_of(const ModelData& M, const Ball&
 }
 
 // Generators of the balls by x and y in place of those by the slots, and their own blocks; after generators() of the
-// step's slots. all: E11, E12, E22 too, else N alone. forces: with those in the chart (first.F).
+// step's slots. all: E11, E12, E22 too, else N alone (13.4). forces: with those in the chart (first.F).
 //
-// reads balls (what midpoint() writes), first, kin.v, step.u; writes gen (P1 .. Q2, or the same by joint), balls
+// reads balls (what midpoint() writes), first, twists, comp, kin.v, step.u; writes gen (P1 .. Q2, or the same by
+// joint), balls
 template <class T>
 DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all, bool forces = true) {
   const ModelData& M = *w.M;
@@ -109,32 +114,45 @@ DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all,
     const V3<T> force = b.v < M.nd && forces ? three(w.first.F + b.v) * dt : zero3<T>(),
                 torque = forces ? body_torque(w, b, dt) : zero3<T>(),
                 alpha = three(w.first.Lq + b.v) * dt + force - torque, beta = three(w.first.Lv + b.v);
+    const bool massive = b.joint < M.nm;
+    int at[3] = {0, 0, 0};
+    BallColumns<T> P, Q;
+    if (massive) {
+      for (int c = 0; c < 3; ++c) at[c] = by_joint ? 8 * (b.joint + c) : lane_of<T>(b.joint + c, 8);
+      P.read(P1, P2, at, step);
+      Q.read(Q1, Q2, at, step);
+    }
     if (all) {
       ball_second(m, alpha, beta);
       m.E11 = m.K11 * dt;
       m.E12 = m.K12 * dt;
       m.E22 = m.K22 * dt;
+      if (massive) {
+        const BallHessian<T> H(P, Q);
+        m.E11 = m.E11 + H.between(m.x1, m.x2, m.x1, m.x2);
+        m.E12 = m.E12 + H.between(m.x1, m.x2, m.y1, m.y2);
+        m.E22 = m.E22 + H.between(m.y1, m.y2, m.y1, m.y2);
+        P.combine(m, P1, P2, at, step);
+        Q.combine(m, Q1, Q2, at, step);
+      }
+      m.N = m.E12;
     } else {
-      m.E12 = ball_mixed(m, alpha, beta) * dt;
+      // of the parts of alpha, inertia and gravity have their second derivatives in the products of the columns
+      V3<T> push = force - torque;
+      if (!M.potentials.empty()) {
+        push = alpha;
+        for (int c = 0; massive && c < 3; ++c) (&push.x)[c] -= dt * slope_of_tree(w, b.joint + c);
+      }
+      m.N = ball_own(m, alpha, beta, push) * dt;
+      if (massive) {
+        const BallColumns<T> X = P.combine(m, P1, P2, at, step), Y = Q.combine(m, Q1, Q2, at, step);
+#pragma GCC unroll 3
+        for (int c = 0; c < 3; ++c)
+#pragma GCC unroll 3
+          for (int e = 0; e < 3; ++e) m.N(c, e) += X.a[0][c].dot(Y.a[1][e]);
+      }
     }
-    m.N = m.E12;
     if (M.full_forces) m.N = m.N + (slope_of_A(m, torque, 1.0) - m.A * damping_of<T>(M, b)) * m.D * dt;
-    if (b.joint >= M.nm) continue;
-    int at[3];
-    for (int c = 0; c < 3; ++c) at[c] = by_joint ? 8 * (b.joint + c) : lane_of<T>(b.joint + c, 8);
-    BallColumns<T> P, Q;
-    P.read(P1, P2, at, step);
-    Q.read(Q1, Q2, at, step);
-    const BallHessian<T> H(P, Q);
-    const Mat3<T> mixed = H.between(m.x1, m.x2, m.y1, m.y2);
-    m.E12 = m.E12 + mixed;
-    m.N = m.N + mixed;
-    if (all) {
-      m.E11 = m.E11 + H.between(m.x1, m.x2, m.x1, m.x2);
-      m.E22 = m.E22 + H.between(m.y1, m.y2, m.y1, m.y2);
-    }
-    P.combine(m, P1, P2, at, step);
-    Q.combine(m, Q1, Q2, at, step);
   }
 }
 

@@ -3,6 +3,7 @@
 //   p_k + D1 Ld(q_k, q_k+1) + F- - Dh(q_k)^T lambda = 0,  h(q_k+1) = 0,  p_k+1 = D2 Ld + F+,
 // and velocity constraints beside h (velocities.hpp).
 #pragma once
+#include "free_bodies.hpp"
 #include "loops.hpp"
 
 namespace dalembert {
@@ -430,6 +431,29 @@ template <class T> void note_direction(Work<T>& w, const T& dt) {
   w.step.noted = true;
 }
 
+// What judges a step needs its Newton matrix, and what was wrong with the guess (step.y_kept), also where
+// solve_free_bodies() was given that guess.
+//
+// reads kin, twists, comp.H, comp.c, first, step.y, y_kept; writes as step_matrix(), and step.first_dy, gap
+inline void note_free_bodies(Work<double>& w, const StepOptions& o, double dt) {
+  const ModelData& M = *w.M;
+  composites(w, false);
+  step_matrix(w, slots(o, dt), dt);
+  if (!w.step.watched) return;
+  double* dy = w.step.first_dy;
+  difference(M, w.step.y_kept, w.step.y, dy, 0, M.nd);
+  double sum = 0;
+  for (int k = 0; k < M.nd; ++k) {
+    const int *path = M.elim_path.data() + M.elim_path_offset[k], at = M.elim_row[k], depth = M.elim_depth[k];
+    double row = w.newton.lower[at + depth] * dy[k];
+    for (int d = 0; d < depth; ++d) row += (w.newton.lower[at + d] + w.newton.upper[at + d]) * dy[path[d]];
+    sum -= row * dy[k];
+  }
+  w.step.gap = sum / (dt * dt);
+  w.step.watched = false;
+  w.step.noted = true;
+}
+
 // The same for a guess that no step begins with.
 //
 // reads step.x, y, p, u, con; writes everything but lin and along
@@ -459,15 +483,20 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
   w.step.floor = T(0.0);
   MaskOf<T> done = skip;
   bool fresh = false;
+  int before = 0;  // iterations of free bodies
+  if constexpr (std::is_same_v<T, double>)
+    if (!M.free_bodies.empty() && !(o.stop > 0)) before = solve_free_bodies(w, dt);
   for (int it = 0;; ++it) {
     T e = evaluate(w, o, dt);
+    if constexpr (std::is_same_v<T, double>)
+      if (it == 0 && before > 0 && w.step.judged) note_free_bodies(w, o, dt);
     if (it == 0 && !M.flat && refuse_guess(w, o, dt)) e = evaluate(w, o, dt);
     // at the rounding floor the error stops falling: accept within a safe distance of the tolerance
     MaskOf<T> ok = le(e, T(1.0)) | (le(o.stop > 0 ? w.step.relative : e, T(slack)) & mask_not(lt(e, T(0.5) * prev))) |
                    (lt(prev, T(0.0)) & le(e, T(kLargest)));
     done = done | ok;
     *error = e;
-    *iterations = it;
+    *iterations = before + it;
     MaskOf<T> dead = mask_not(le(e, T(kLargest)));
     if (all(done | dead) || it >= o.max_iterations) return done & next_momentum(w, o, dt);
     if constexpr (Traits<T>::width == 1) {

@@ -471,6 +471,7 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
   int iterations = 0, status = StepNotConverged;
   const bool told = o.stop > 0;  // Newton's iteration does not begin with the extrapolated guess
   w.step.noted = false;
+  w.step.judged = judged;
   w.step.watched = judged && !told && e->history.even(h);
   if (judged && told) {
     e->history.guess(w.step.y, nqd, h);
@@ -488,7 +489,7 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
     status = step(w, o.without_stop(), h, &iterations, error);
   }
   *total += iterations;
-  w.step.watched = false;
+  w.step.watched = w.step.judged = false;
   if (status != StepOk) return status;
   if (judged) {
     e->quality.take_middle(w, o, parts, part, h, *judged);

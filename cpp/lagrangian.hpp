@@ -13,6 +13,17 @@ template <class T> struct Slots {
   T a1, b1, a2, b2;
 };
 
+// L_q of a massive joint without elements: of inertia and gravity
+//
+// reads twists, comp.H, comp.c
+template <class T> DAL_INLINE T slope_of_tree(const Work<T>& w, int j) {
+  const int n = w.M->joints[j].node;
+  const V3<T>& c = w.comp.c[n];
+  const V6<T>& S = w.twists.S[j];
+  const T lift = S.v.z * T(w.M->nodes[n].mass) + (S.w.x * c.y - S.w.y * c.x);
+  return dot(w.twists.B[j], w.comp.H[n]) + T(w.M->gz) * lift;
+}
+
 // S, V, B of the massive joints, composite momenta, L_q and L_v (sections 2, 3, 5). Needs w.kin.mid at q and w.kin.v.
 //
 // reads kin.mid, kin.v; writes twists, comp.H, comp.c, first.Lq, first.Lv
@@ -75,15 +86,10 @@ template <class T> void gradient(Work<T>& w) {
     w.first.Lq[i] = T(0.0);
     w.first.Lv[i] = T(0.0);
   }
-  T gz = T(M.gz);
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    const V6<T>& H = w.comp.H[J.node];
-    const V3<T>& c = w.comp.c[J.node];
-    const V6<T>& S = w.twists.S[j];
-    T flz = S.v.z * T(M.nodes[J.node].mass) + (S.w.x * c.y - S.w.y * c.x);
-    w.first.Lv[J.v] = dot(S, H);
-    w.first.Lq[J.v] = dot(w.twists.B[j], H) + gz * flz;
+    w.first.Lv[J.v] = dot(w.twists.S[j], w.comp.H[J.node]);
+    w.first.Lq[J.v] = slope_of_tree(w, j);
   }
 }
 

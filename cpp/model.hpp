@@ -19,6 +19,11 @@ struct Ball {
   int joint;  // the first of its three joints, which follow each other
 };
 
+struct FreeBody {  // nothing ties it to another one, and nothing but gravity and inputs acts on it (free_bodies.hpp)
+  int ball;
+  int slide;  // component of the first of its three slides, -1 for a fixed point
+};
+
 struct BallLocal {  // a ball among the local variables of an element
   int ball, at[3];  // places of its components
 };
@@ -143,8 +148,9 @@ struct ModelData {
   int nu = 0, nc = 0, nh = 0;  // inputs, rows of constraints: nh holonomic ones, then those on velocities
   std::vector<int> v_q;        // coordinate of each velocity component; -1 - b for those of ball b
   std::vector<Ball> balls;
-  bool flat = true;            // no balls: component i has coordinate i
-  int nj = 0, nm = 0, nn = 0;  // joints, massive joints (first), composite nodes
+  bool flat = true;                   // no balls: component i has coordinate i
+  std::vector<FreeBody> free_bodies;  // where the model has no others
+  int nj = 0, nm = 0, nn = 0;         // joints, massive joints (first), composite nodes
   std::vector<Joint> joints;
   std::vector<Node> nodes;
   std::vector<int> root_nodes;  // those that no other carries

@@ -126,6 +126,34 @@ inline void plan_ancestry(ModelData& M) {
     }
 }
 
+// bodies on a ball, or on three slides and a ball, without children; none where anything else moves or acts
+inline void plan_free_bodies(ModelData& M) {
+  if (M.nk || M.has_damping || M.nm != M.nd || M.nd != M.nv) return;
+  if (!M.potentials.empty() || !M.forces.empty() || !M.constraints.empty()) return;
+  std::vector<FreeBody> bodies;
+  int covered = 0;
+  for (size_t i = 0; i < M.balls.size(); ++i) {
+    const Joint& J = M.joints[M.balls[i].joint];
+    const Joint& last = M.joints[M.balls[i].joint + 2];
+    if (!last.leaf || last.node < 0 || M.nodes[last.node].body < 2) return;
+    FreeBody f{int(i), -1};
+    covered += 3;
+    if (J.parent) {
+      const int first = J.parent - 3;  // joint of the first slide
+      if (first < 0 || M.joints[first].parent || J.turned) return;
+      for (int c = 0; c < 3; ++c) {
+        const Joint& S = M.joints[first + c];
+        if (S.kind != JointKind(c) || S.node != last.node || (c && (S.turned || S.parent != first + c))) return;
+        if (S.v != M.joints[first].v + c || S.q != M.joints[first].q + c) return;
+      }
+      f.slide = M.joints[first].v;
+      covered += 3;
+    }
+    bodies.push_back(f);
+  }
+  if (covered == M.nd) M.free_bodies = bodies;
+}
+
 inline void plan_rows(ModelData& M) {
   for (int n = 0; n < M.nn; ++n)
     if (M.nodes[n].parent < 0) M.root_nodes.push_back(n);

@@ -350,6 +350,7 @@ ModelData read_model(const nb::dict& description) {
   read(description, M);
   check(M);
   find_balls(M);
+  plan_free_bodies(M);
   return M;
 }
 

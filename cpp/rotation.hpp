@@ -17,12 +17,6 @@ namespace dalembert {
 namespace DALEMBERT_ARCH {
 
 // ---- Functions of s = |phi|^2, and their derivatives by s. t = tan(|phi|/4)/|phi|, c = (1 - h cot h)/s, h = |phi|/2.
-template <class T, int N> DAL_INLINE T polynomial(const double (&k)[N], const T& x) {
-  T p = T(k[N - 1]);
-#pragma GCC unroll 16
-  for (int i = N - 2; i >= 0; --i) p = p * x + T(k[i]);
-  return p;
-}
 // coefficients of (1 - h cot h)/(4 h^2) in s = 4 h^2: |B_2k|/(2k)!, and of tan(x)/(4 x) in x^2 = s/16
 constexpr double kCot[] = {1.0 / 12,
                            1.0 / 720,
@@ -58,20 +52,36 @@ template <int N> constexpr Slope<N> slope(const double (&k)[N]) {
 constexpr auto kCotSlope = slope(kCot);
 constexpr auto kTanSlope = slope(kTan);
 
-// from s, the cosine and the sine of half the angle
-template <class T> DAL_INLINE TurnFactors<T> turn_factors(const T& s, const T& cosine, const T& sine) {
-  const auto small = lt(s, T(1.0));
-  const T x = s * T(1.0 / 16), big = select(small, T(1.0), s), h2 = T(0.25) * big, h = sqrt_(h2);
-  const T cot = select(small, T(1.0), cosine / select(small, T(1.0), sine)),
-          tan = select(small, T(0.0), sine / (T(1.0) + cosine));
-  const T t = tan / (T(2.0) * h), c = (T(1.0) - h * cot) / big;
+// from s, the cosine of half the angle and the square of its sine
+template <class T> DAL_INLINE TurnFactors<T> turn_factors(const T& s, const T& cosine, const T& sine2) {
+  const T x = s * T(1.0 / 16);
   TurnFactors<T> f;
-  f.t = select(small, T(0.25) * polynomial(kTan, x), t);
-  f.dt = select(small, T(1.0 / 64) * polynomial(kTanSlope.k, x), ((T(1.0) + tan * tan) * T(0.25) - t) / (T(2.0) * big));
-  f.c = select(small, polynomial(kCot, s), c);
-  // d/ds = 1/(8 h) d/dh
-  f.dc = select(small, polynomial(kCotSlope.k, s), ((h * (T(1.0) + cot * cot) - cot) / (T(8.0) * h) - c) / big);
-  return f;
+  auto series = [&](auto few) __attribute__((always_inline)) {
+    constexpr int n = decltype(few)::value ? 6 : 0;
+    f.t = T(0.25) * polynomial<n ? n : 12>(kTan, x);
+    f.dt = T(1.0 / 64) * polynomial<n ? n : 11>(kTanSlope.k, x);
+    f.c = polynomial<n ? n : 11>(kCot, s);
+    f.dc = polynomial<n ? n : 10>(kCotSlope.k, s);
+  };
+  if (below(s, kTinyTurn)) {
+    series(std::true_type());
+    return f;
+  }
+  if (below(s, kSmallTurn)) {
+    series(std::false_type());
+    return f;
+  }
+  const auto small = lt(s, T(kSmallTurn));
+  const T big = select(small, T(1.0), s), h2 = T(0.25) * big, h = sqrt_(h2), sine = sqrt_(select(small, T(1.0), sine2)),
+          cot = cosine / sine, tan = sine / (T(1.0) + cosine);
+  const T t = tan / (T(2.0) * h), c = (T(1.0) - h * cot) / big;
+  const TurnFactors<T> closed = {t, ((T(1.0) + tan * tan) * T(0.25) - t) / (T(2.0) * big), c,
+                                 // d/ds = 1/(8 h) d/dh
+                                 ((h * (T(1.0) + cot * cot) - cot) / (T(8.0) * h) - c) / big};
+  if constexpr (Traits<T>::width == 1) return closed;
+  series(std::false_type());
+  return {select(small, f.t, closed.t), select(small, f.dt, closed.dt), select(small, f.c, closed.c),
+          select(small, f.dc, closed.dc)};
 }
 
 // D of (13.1), with s = |phi|^2: 1 + [phi]x/2 + c (phi phi^T - s 1)
@@ -85,7 +95,7 @@ template <class T> DAL_INLINE Mat3<T> turn_slope(const V3<T>& phi) {
   const T s = dot(phi, phi), half = T(0.5) * sqrt_(s + T(1e-300));
   T sine, cosine;
   sincos_array(&half, &sine, &cosine, 1);
-  return inverse_jacobian(phi, s, turn_factors(s, cosine, sine).c);
+  return inverse_jacobian(phi, s, turn_factors(s, cosine, sine * sine).c);
 }
 
 // ---- One ball in a step
@@ -102,12 +112,11 @@ template <class T> DAL_APART void ball_midpoint(Work<T>& w, const Ball& b, const
     q[i] = x[i] + sign * y[i];  // the middle of the geodesic
   }
   normalize(q);
-  const T n2 = d[1] * d[1] + d[2] * d[2] + d[3] * d[3], n = sqrt_(n2 + T(1e-300)), half = atan2_(n, d[0]);
-  const T f = select(lt(n2, T(1e-8)), (T(2.0) - n2 * T(2.0 / 3) / (d[0] * d[0])) / d[0], T(2.0) * half / n);
+  const T n2 = d[1] * d[1] + d[2] * d[2] + d[3] * d[3], f = turn_scale(d[0], n2);
   m.phi = {f * d[1], f * d[2], f * d[3]};
   put_three(w.kin.v + b.v, m.phi * idt);
   const T s = dot(m.phi, m.phi), h = T(0.5);
-  m.by = turn_factors(s, d[0], n);
+  m.by = turn_factors(s, d[0], n2);
   const V3<T> t = m.phi * (h * m.by.t);
   m.A = {{h, -t.z, t.y, t.z, h, -t.x, -t.y, t.x, h}};
   m.D = inverse_jacobian(m.phi, s, m.by.c);
@@ -158,16 +167,14 @@ template <class T> DAL_INLINE V3<T> chart_gradient(const V3<T>& phi, const V3<T>
   return {a.x, a.y - phi.x * b.z, a.z - (phi.y * b.x - phi.x * b.y)};
 }
 
-// exp(-phi) a, components along axes that have turned by phi
+// exp(-phi/2) a, components along axes that have turned by phi/2
+template <class T> DAL_INLINE V3<T> half_turned_back(const BallMap<T>& m, const V3<T>& a) {
+  // a - 2 (h x a - h x (h x a))/(1 + h.h) with h = t phi, of length tan(|phi|/4)
+  const V3<T> h = m.phi * m.by.t, y = cross(h, a);
+  return a - (y - cross(h, y)) * (T(2.0) / (T(1.0) + dot(h, h)));
+}
 template <class T> DAL_INLINE V3<T> turned_back(const BallMap<T>& m, const V3<T>& a) {
-  // twice exp(-phi/2) a = a - 2 (h x a - h x (h x a))/(1 + h.h) with h = t phi, of length tan(|phi|/4)
-  const V3<T> h = m.phi * m.by.t;
-  const T s = T(2.0) / (T(1.0) + dot(h, h));
-  auto half = [&](const V3<T>& x) {
-    const V3<T> y = cross(h, x);
-    return x - (y - cross(h, y)) * s;
-  };
-  return half(half(a));
+  return half_turned_back(m, half_turned_back(m, a));
 }
 
 // d(A m)/dphi and d(D m)/dphi at phi, or with sign = -1 at -phi
@@ -183,36 +190,75 @@ template <class T> DAL_INLINE Mat3<T> slope_of_D(const BallMap<T>& b, const V3<T
   return r * b.by.c + outer(cross(p, cross(p, m)), p) * (T(2.0) * b.by.dc) - cross_matrix(m) * T(0.5);
 }
 
-// N: second derivatives of s by turns of the middle (component, outer turn); Md: of its gradient by phi
-template <class T>
-DAL_INLINE void chart_second(const V3<T>& phi, const V3<T>& a, const V3<T>& b, Mat3<T>& N, Mat3<T>& Md) {
+// N: second derivatives of s by turns of the middle (component, outer turn); its first column is zero. M, of its
+// gradient by phi, has b in three places.
+template <class T> DAL_INLINE Mat3<T> chart_second(const V3<T>& phi, const V3<T>& a, const V3<T>& b) {
   const T z = T(0.0), yz = b.z * phi.y;
-  N = {{z, b.x * phi.y - b.y * phi.x - a.z, a.y - b.z * phi.x,  //
-        z, b.x * phi.x, yz - a.x,                               //
-        z, yz, -(b.x * phi.x + b.y * phi.y)}};
-  Md = {{z, z, z, -b.z, z, z, b.y, -b.x, z}};
+  return {{z, b.x * phi.y - b.y * phi.x - a.z, a.y - b.z * phi.x,  //
+           z, b.x * phi.x, yz - a.x,                               //
+           z, yz, -(b.x * phi.x + b.y * phi.y)}};
+}
+// a x B, column by column
+template <class T> DAL_INLINE Mat3<T> crossed(const V3<T>& a, const Mat3<T>& B) {
+  Mat3<T> r;
+#pragma GCC unroll 3
+  for (int k = 0; k < 3; ++k) {
+    r(0, k) = a.y * B(2, k) - a.z * B(1, k);
+    r(1, k) = a.z * B(0, k) - a.x * B(2, k);
+    r(2, k) = a.x * B(1, k) - a.y * B(0, k);
+  }
+  return r;
+}
+// N B, M B and C M'B: what products with zeros leave
+template <class T> DAL_INLINE Mat3<T> bent(const Mat3<T>& N, const Mat3<T>& B) {
+  Mat3<T> r;
+#pragma GCC unroll 3
+  for (int i = 0; i < 3; ++i)
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; ++k) r(i, k) = N(i, 1) * B(1, k) + N(i, 2) * B(2, k);
+  return r;
+}
+template <class T> DAL_INLINE Mat3<T> dragged(const V3<T>& b, const Mat3<T>& B) {
+  Mat3<T> r;
+#pragma GCC unroll 3
+  for (int k = 0; k < 3; ++k) {
+    r(0, k) = T(0.0);
+    r(1, k) = -(b.z * B(0, k));
+    r(2, k) = b.y * B(0, k) - b.x * B(1, k);
+  }
+  return r;
+}
+template <class T> DAL_INLINE Mat3<T> dragged_back(const Mat3<T>& C, const V3<T>& b, const Mat3<T>& B) {
+  Mat3<T> r;
+#pragma GCC unroll 3
+  for (int k = 0; k < 3; ++k) {
+    const T x = b.y * B(2, k) - b.z * B(1, k), y = -(b.x * B(2, k));
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) r(i, k) = C(i, 0) * x + C(i, 1) * y;
+  }
+  return r;
 }
 
-// K12; alpha = dt (L_f + forces in the chart), beta = L_f'
-template <class T> DAL_INLINE Mat3<T> ball_mixed(const BallMap<T>& m, const V3<T>& alpha, const V3<T>& beta) {
-  Mat3<T> N, Md;
-  chart_second(m.phi, alpha, beta, N, Md);
+// What N has beside the products of the columns P by x and Q by y: as K12, where the rule for ancestors (6.1) is taken
+// for all pairs of columns of a ball. alpha = dt (L_f + forces in the chart), beta = L_f'; push: the part of alpha that
+// is not of inertia and gravity
+template <class T>
+DAL_INLINE Mat3<T> ball_own(const BallMap<T>& m, const V3<T>& alpha, const V3<T>& beta, const V3<T>& push) {
   const V3<T> a = chart_gradient(m.phi, alpha, beta);
-  return m.A * (N * m.A + Md * m.D) - m.D * (transposed(Md) * m.A) +
+  return m.A * (crossed(a, m.A) + dragged(push, m.A)) - m.D * crossed(beta, m.A) +
          (slope_of_A(m, a, 1.0) - slope_of_D(m, beta, 1.0)) * m.D;
 }
 // all three blocks in the charts of the ends
 template <class T> DAL_INLINE void ball_second(BallMap<T>& m, const V3<T>& alpha, const V3<T>& beta) {
-  Mat3<T> N, Md;
-  chart_second(m.phi, alpha, beta, N, Md);
+  const Mat3<T> N = chart_second(m.phi, alpha, beta);
   const V3<T> a = chart_gradient(m.phi, alpha, beta);
-  const Mat3<T> At = transposed(m.A), Dt = transposed(m.D), Mdt = transposed(Md),
-                S = slope_of_A(m, a, 1.0) - slope_of_D(m, beta, 1.0),
-                R = slope_of_A(m, a, -1.0) + slope_of_D(m, beta, -1.0), NA = N * m.A + Md * m.D, MA = Mdt * m.A;
+  const Mat3<T> At = transposed(m.A), Dt = transposed(m.D), S = slope_of_A(m, a, 1.0) - slope_of_D(m, beta, 1.0),
+                R = slope_of_A(m, a, -1.0) + slope_of_D(m, beta, -1.0), NA = bent(N, m.A) + dragged(beta, m.D);
   const T h = T(0.5);
-  m.K12 = m.A * NA - m.D * MA + S * m.D;
-  m.K11 = m.A * (N * At - Md * Dt) - m.D * (Mdt * At) - S * Dt - cross_matrix(m.A * a - m.D * beta) * h;
-  m.K22 = At * NA + Dt * MA - R * m.D - cross_matrix(At * a + Dt * beta) * h;
+  m.K12 = m.A * NA - dragged_back(m.D, beta, m.A) + S * m.D;
+  m.K11 = m.A * (bent(N, At) - dragged(beta, Dt)) - dragged_back(m.D, beta, At) - S * Dt -
+          cross_matrix(m.A * a - m.D * beta) * h;
+  m.K22 = At * NA + dragged_back(Dt, beta, m.A) - R * m.D - cross_matrix(At * a + Dt * beta) * h;
 }
 
 }  // namespace DALEMBERT_ARCH

@@ -136,6 +136,45 @@ def test_a_torque_in_world_axes_changes_the_momentum_by_its_impulse():
     assert np.abs(L - L[0] - motion.t[:, None] * tau).max() < 1e-11
 
 
+# ---- bodies that nothing ties to each other have a way of their own (cpp/free_bodies.hpp)
+
+
+def apart(seed, *more):
+    """One or two bodies that float or turn about a point, with their centres anywhere, in some gravity, with torques."""
+    r = np.random.default_rng(seed)
+    frames = []
+    for i in range(1 + seed % 2):
+        kind = da.floating if r.random() < 0.7 else da.ball
+        offset = (0.0, 0.1, 0.5)[(seed + i) % 3] * r.normal(size=3)
+        body = kind(f"b{i}", name=f"body{i}", mass=r.uniform(0.3, 2.0), com=tuple(offset), inertia=inertia(r, 0.02))
+        frames.append(da.tx(0.3, da.rx(0.7, body)) if seed % 4 == 3 else body)
+    elements = [da.Gravity(tuple(5 * r.normal(size=3)))] if seed % 3 else []
+    if seed % 5 < 2:
+        elements += [da.ConfigForce("b0.wx", "torque"), da.ConfigForce("b0.wz", "torque", gear=0.5)]
+    m = da.Model(frames, [*elements, *more])
+    vi = da.MidpointVI(m, r.uniform(0.003, 0.02), order=(2, 4, 6)[seed % 3])
+    q = m.integrate(m.neutral(), 2 * r.normal(size=m.nv))
+    return vi, vi.state(q=q, v=r.uniform(0.5, 6.0) * r.normal(size=m.nv)), 0.05 * r.normal(size=(40, m.nu))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bodies_apart_move_as_in_any_other_model(seed):
+    """A wrench of zero makes the model one that has no way of its own."""
+    motions = []
+    for judged in ("ignore", "warn"):
+        for more in ((), (da.Wrench("body0", force=(0.0, 0.0, 0.0)),)):
+            vi, x, u = apart(seed, *more)
+            motions.append(vi.simulate(x, 40, u=u, accuracy=judged))
+    short, other, seen, seen_other = motions
+    for motion in motions[:3]:
+        assert np.abs(vi.model.difference(motion.q, seen_other.q)).max() < 1e-10
+        assert np.abs(motion.p - other.p).max() < 1e-10 * np.abs(other.p).max()
+    assert short.iterations.max() <= 6 * (1, 5, 9)[seed % 3]
+    mine, theirs = seen.quality(), seen_other.quality()
+    assert mine.error == pytest.approx(theirs.error, rel=0.05, abs=1e-9)
+    assert mine.jump == pytest.approx(theirs.jump, rel=1e-3, abs=1e-9)
+
+
 # ---- linear algebra
 
 
