@@ -40,10 +40,13 @@ def few_colours(image: Image.Image) -> Image.Image:
 # robots and machines come first
 FIRST = (
     "arm_crane_drone",
+    "bicycle",
     "cart_pole_mpc",
     "closed_chain",
+    "falling_cat",
     "falling_quadruped",
     "identify_arm",
+    "impacts",
     "learn_policy",
     "marionette_mocap",
     "marionette_walk",

@@ -5,6 +5,7 @@ import re
 import shutil
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 from dalembert.cli import example_files
@@ -19,6 +20,13 @@ FILES = {p.stem: p for p in example_files()}
 def beside_each_other(monkeypatch):
     """Examples may import each other, as when they are run."""
     monkeypatch.syspath_prepend(FILES["closed_chain"].parent)
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    """Examples leave theirs to whoever runs them."""
+    yield
+    plt.close("all")
 
 
 def run(name, tmp_path, capsys, *args):

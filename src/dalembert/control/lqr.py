@@ -138,7 +138,10 @@ def lqr_infinite(
             f"R is not positive definite (least eigenvalue {least:.3g})", matrix="R", hint="weight every input"
         )
     S = None if S is None else finite(S, "S", (n, m))
-    _refuse(uncontrollable_modes(A, B, names=states), "no input reaches", "[A - lambda 1, B]", hint="add an input")
+    stuck = uncontrollable_modes(A, B, names=states)
+    grows = any(abs(mode.eigenvalue) > 1.0 + 1e-6 for mode in stuck)
+    aside = "" if grows else "; or let it be, as a car at rest that cannot go sideways: da.lqr along a motion does"
+    _refuse(stuck, "no input reaches", "[A - lambda 1, B]", hint=f"add an input{aside}")
 
     from scipy.linalg import solve_discrete_are
 

@@ -203,7 +203,9 @@ def bound_of(system: Any, name: str, pair: Any) -> tuple[bool, int, float, float
     inputs=True)`). A kinematic variable is bounded by its input, which is its next value.
     """
     x_names, u_names = list(system.x_names), list(system.u_names)
-    given = name in u_names and (name not in x_names or name not in getattr(getattr(system, "model", None), "inputs", ()))
+    given = name in u_names and (
+        name not in x_names or name not in getattr(getattr(system, "model", None), "inputs", ())
+    )
     plain = name if given or name in x_names else name.removeprefix("u.")
     given = given or plain != name
     if plain not in (u_names if given else x_names):
