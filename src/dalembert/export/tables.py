@@ -126,7 +126,7 @@ def _table(kind: str, name: str, sizes: str, inside: list[str], note: str) -> st
     return (f"/* {note} */\n" if note else "") + f"{head}{body};\n"
 
 
-def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, Facts]:
+def model_tables(model: Model, write: Writer, fold: bool = True, linearize: bool = True) -> tuple[str, Facts]:
     """The tables of a model as C text, and the facts that the templates ask for."""
     model = model.without_contacts()  # only limits get here
     plain = compile_model(model)
@@ -149,7 +149,7 @@ def model_tables(model: Model, write: Writer, fold: bool = True) -> tuple[str, F
         raise ExportError("the model has no mass that moves", culprit=model.name)
     plane = find_plane(plain, table, [row for found in rows.values() for _, row in found]) if fold else None
     text, facts = _joint_tables(model, plain, plane, table, write)
-    more, found = _element_tables(model, plain, plane, table, rows, write)
+    more, found = _element_tables(model, plain, plane, table, rows, write, linearize)
     return text + more, facts | found
 
 
@@ -217,6 +217,7 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
     ]
     slides, axes = plain["ref_q"], np.reshape(plain["ref_axis"], (-1, 3))
     start = np.array(plain["ref0"])
+    gravity = np.zeros(2)
     if plane is not None:
         gravity = plane.across @ table.gravity
         parts += [
@@ -263,6 +264,9 @@ def _joint_tables(model: Model, plain: Facts, plane: Plane | None, table: Table,
         "nm": plain["nm"],
         "nn": len(nodes),
         "planar": plane is not None,
+        "gravity_pull": ("GRAVITY_X * (mass * s[1] - s[0] * c[1]) + " if gravity[0] else "")
+        + "GRAVITY_Y * (mass * s[2] + s[0] * c[0])",
+        "gravity_fall": ("GRAVITY_X * f[2] " if gravity[0] else "") + "- GRAVITY_Y * f[1]",
         "rotation_size": 2 if plane else 9,
         "rotation_words": "cosine and sine" if plane else "by columns",
         "dp": 2 if plane else 3,
@@ -280,6 +284,7 @@ def _element_tables(
     table: Table,
     rows: dict[str, list[tuple[Element, Row]]],
     write: Writer,
+    linearize: bool,
 ) -> tuple[str, Facts]:
     numbers: list[float] = []
     inputs: list[int] = []
@@ -341,8 +346,10 @@ def _element_tables(
     axes_move = "height" in words or any(
         r["kind"] == "Direction" and any(table.path_flag[r["vars"] + i] & 4 for i in range(r["n"])) for r in bound
     )
-    turned_sites = bool(words & {"torsion", "wrench"})
+    derived = any(r["kind"] != "Direction" or axes_move for _, r in rows["constraints"])  # see `constraint` of step.c
     differences = {"linear_spring", "point_gravity", "site_field", "linear_damper", "distance", "direction", "height"}
+    bent = (differences | {"slip"}) - (set() if linearize or axes_move else {"direction"})  # by second derivatives
+    turned_sites = bool(words & {"torsion", "wrench"})
     parts: list[str] = []
     if lists:
         names = ", ".join(ENUM.get(k, k.upper()) for k in kinds)
@@ -369,7 +376,7 @@ def _element_tables(
         parts += [
             write.integers("local_joint", [j - 1 for j in table.local_joint]),
             write.integers("local_path", table.path_flag, "bits: moves site a, b, c"),
-            *([write.integers("ancestor", ancestors)] if words & (differences | {"slip"}) else []),
+            *([write.integers("ancestor", ancestors)] if words & bent else []),
             write.integers("site_pose", [s["pose"] for s in table.sites], "points on joints"),
         ]
         if sites:
@@ -411,6 +418,10 @@ def _element_tables(
         "nh": len(rows["constraints"]),
         "nvc": len(rows["velocities"]),
         "directions": bool(words & {"direction", "height"}),
+        "turned_directions": axes_move,
+        "fixed_directions": "direction" in words and not axes_move,
+        "derived": derived,
+        "derived_rows": derived or bool(rows["velocities"]),
         "first_sites": bool(words & (differences | {"wrench"})),
         "second_sites": bool(words & (differences - {"direction"})) or axes_move,
         "sites": sites,

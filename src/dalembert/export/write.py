@@ -201,7 +201,7 @@ def identifier(text: str) -> str:
 
 def _facts(vi: MidpointVI, label: str, write: Writer, linearize: bool, fold: bool, max_iterations: int) -> Facts:
     model, real = vi.model, write.real
-    tables, facts = model_tables(model, write, fold)
+    tables, facts = model_tables(model, write, fold, linearize)
     nu, nk, nc = model.nu, model.nkv, model.nc
     minus, plus = FORCING[vi.forcing]
     precision = _PRECISION[real]

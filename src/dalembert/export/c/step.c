@@ -136,7 +136,7 @@ static inline void inertia_times(real mass, const real *c, const real *i, const 
 }
 
 /* V_qq = (w_a x g).F_d of uniform gravity [5] */
-static inline real fall_between(const real *twist, const real *f) { return twist[0] * (GRAVITY_X * f[2] - GRAVITY_Y * f[1]); }
+static inline real fall_between(const real *twist, const real *f) { return twist[0] * (@gravity_fall@); }
 //@ else
 /* ---- vectors of three numbers, motions and forces of six --------------------------------------------------------- */
 
@@ -603,7 +603,7 @@ static void place_joints(const real *q, pose *poses@seen_argument@) {
 static void gradient(mech *m) {
   int j, n, i;
   for (i = 0; i < DM; ++i) m->velocity[0][i] = 0;
-  for (i = 0; i < NV; ++i) m->lq[i] = m->lv[i] = 0;
+  for (j = NM; j < NJ; ++j) m->lq[JOINT_V(j)] = m->lv[JOINT_V(j)] = 0;
   /* outward: V_j = V_up + S_j v_j,  B_j = V_up x S_j */
   for (j = 0; j < NM; ++j) {
     const real *up = m->velocity[joint_parent[j]];
@@ -655,7 +655,7 @@ static void gradient(mech *m) {
     const real *s = m->twist[j], *c = m->moment[JOINT_NODE(j)];
     const real mass = node_mass[JOINT_NODE(j)];
 //@ if planar
-    const real pull = GRAVITY_X * (mass * s[1] - s[0] * c[1]) + GRAVITY_Y * (mass * s[2] + s[0] * c[0]);
+    const real pull = @gravity_pull@;
 //@ else
     const real pull = GRAVITY * (mass * s[5] + s[0] * c[1] - s[1] * c[0]);
 //@ end
@@ -732,6 +732,7 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
 //@ if blocks
   if (all) {
     for (i = 0; i < NV * NV; ++i) m->e11[i] = 0;
+    for (i = 0; i < NV * NV; ++i) m->e21[i] = 0;
     for (i = 0; i < NV * NV; ++i) m->e22[i] = 0;
   }
 //@ end
@@ -758,6 +759,8 @@ static void second_derivatives(mech *m, real dt@all_argument@) {
         m->e11[vd * NV + va] = m->e11[va * NV + vd];
         m->e22[va * NV + vd] = motion_dot(m->left2[a], right2) - a2 * a2 * fall;
         m->e22[vd * NV + va] = m->e22[va * NV + vd];
+        m->e21[va * NV + vd] = m->e12[vd * NV + va]; /* the transposed of e12 */
+        m->e21[vd * NV + va] = m->e12[va * NV + vd];
       }
 //@ end
     }
@@ -1184,12 +1187,8 @@ static void force(mech *m, const element *e, const real *q, const pose *poses, i
 //@ end
 //@ if nc
 
-//@ if directions
-//@ if axes_move
+//@ if turned_directions
 /* n.d of the vector d between two sites and a vector n of the joint of site c, with n_i in axis_by */
-//@ else
-/* n.d of the vector d between two sites and a vector n that does not move */
-//@ end
 static void direction(mech *m, const element *e, const pose *poses, int second, real *size) {
   real *g = m->out + 1, *h = g + e->n, axis[DP];
   int i, k;
@@ -1197,7 +1196,6 @@ static void direction(mech *m, const element *e, const pose *poses, int second, 
   site_first(m, e, poses);
   *size = larger(m->span, number[e->number + DP]); /* a loop may end where all vectors begin */
   m->out[0] = dot(axis, m->gap);
-//@ if axes_move
   for (i = 0; i < e->n; ++i) {
     real *by = m->axis_by[i];
     for (k = 0; k < DP; ++k) by[k] = 0;
@@ -1215,20 +1213,48 @@ static void direction(mech *m, const element *e, const pose *poses, int second, 
                           dot(axis, both);
         h[k * e->n + i] = h[i * e->n + k];
       }
-//@ else
-  for (i = 0; i < e->n; ++i) g[i] = dot(axis, m->gap_by[i]);
-  if (second)
-    for (i = 0; i < e->n; ++i)
-      for (k = i; k < e->n; ++k) {
-        real both[DP];
-        h[i * e->n + k] = h[k * e->n + i] = 0;
-        if (!ancestor[e->pair + i * e->n + k]) continue;
-        turn(m->turn[i], m->gap_by[k], both);
-        h[i * e->n + k] = h[k * e->n + i] = dot(axis, both);
-      }
-//@ end
 }
 
+//@ end
+//@ if fixed_directions
+/* n.d of the vector d between two sites and a vector n that does not move: returns it, n.d_i into a row of the Jacobian */
+static inline real fixed_direction(mech *m, const element *e, const pose *poses, real *row, real *size) {
+  real axis[DP];
+  int i;
+  rotate(poses[site_pose[e->site_c]].rotation, &number[e->number], axis);
+  site_first(m, e, poses);
+  *size = larger(m->span, number[e->number + DP]); /* a loop may end where all vectors begin */
+  for (i = 0; i < e->n; ++i) row[local_v[e->local + i]] @plus_if_repeats@= dot(axis, m->gap_by[i]);
+  return dot(axis, m->gap);
+}
+
+//@ if linearize
+/* matrix += sum of weight_c n_c.d_ik, d_ik = w_i x d_k for i above k (8.1), of a constraint and those after it between
+ * the same sites; returns how many these are */
+static int add_bent_directions(mech *m, int first, int end, const pose *poses, const real *weight, real *matrix) {
+  const element *e = &constraints[first];
+  real axis[DP], pull[DP] = {0}, both[DP];
+  int c = first, i, k;
+  do {
+    rotate(poses[site_pose[constraints[c].site_c]].rotation, &number[constraints[c].number], axis);
+    for (k = 0; k < DP; ++k) pull[k] += weight[c] * axis[k];
+    ++c;
+  } while (c < end && constraints[c].again);
+  site_first(m, e, poses);
+  for (i = 0; i < e->n; ++i)
+    for (k = i; k < e->n; ++k) {
+      const int a = local_v[e->local + i], b = local_v[e->local + k];
+      real bent;
+      if (!ancestor[e->pair + i * e->n + k]) continue;
+      turn(m->turn[i], m->gap_by[k], both);
+      bent = dot(pull, both);
+      matrix[a * NV + b] += bent;
+      if (k != i) matrix[b * NV + a] += bent;
+    }
+  return c - first;
+}
+
+//@ end
 //@ end
 //@ if height
 /* N.(p_a - p_b) - rho s of a disk or sphere on a plane with the normal N: s = sqrt(1 - (N.n)^2) with the axis n of a
@@ -1392,7 +1418,7 @@ static void velocity_constraint(mech *m, const element *e, const real *q, const 
 }
 
 //@ end
-//@ if nh
+//@ if derived
 /* h of a constraint with its derivatives; *size: the magnitude against which |h| is judged */
 static void constraint(mech *m, const element *e, const real *q, const pose *poses, int second, real *size) {
 //@ if numbers
@@ -1422,8 +1448,10 @@ static void constraint(mech *m, const element *e, const real *q, const pose *pos
       break;
     }
 //@ end
+//@ if turned_directions
 //@ if direction
     case DIRECTION: direction(m, e, poses, second, size); break; /* n.d, n fixed in the joint of site c */
+//@ end
 //@ end
 //@ if height
     case HEIGHT: height(m, e, poses, second, size); break;
@@ -1500,17 +1528,31 @@ static void begin_ends(mech *m) {
 static real constraint_rows(mech *m, const real *q, real *jacobian) {
   real error = 0;
 //@ if nh
-  int c, i;
+  int c;
   constraint_poses(m, q);
 //@ if repeats
-  for (i = 0; i < NH * NV; ++i) jacobian[i] = 0;
+  for (c = 0; c < NH * NV; ++c) jacobian[c] = 0;
 //@ end
   for (c = 0; c < NH; ++c) {
     const element *e = &constraints[c];
-    real size = 0;
-    constraint(m, e, q, @end@, 0, &size);
-    m->h[c] = m->out[0];
-    for (i = 0; i < e->n; ++i) jacobian[c * NV + local_v[e->local + i]] @plus_if_repeats@= m->out[1 + i];
+    real size = 0, *row = jacobian + c * NV;
+//@ if fixed_directions
+//@ if derived
+    if (e->kind == DIRECTION) {
+      m->h[c] = fixed_direction(m, e, @end@, row, &size);
+    } else
+//@ else
+    m->h[c] = fixed_direction(m, e, @end@, row, &size);
+//@ end
+//@ end
+//@ if derived
+    {
+      int i;
+      constraint(m, e, q, @end@, 0, &size);
+      m->h[c] = m->out[0];
+      for (i = 0; i < e->n; ++i) row[local_v[e->local + i]] @plus_if_repeats@= m->out[1 + i];
+    }
+//@ end
     error = worse(error, FABS(m->h[c]) / (H_TOLERANCE * size + R(@tiny@)));
   }
 //@ else
@@ -1608,7 +1650,9 @@ static real residual(mech *m, real dt) {
       for (i = 0; i < constraints[c].n; ++i) {
         const int v = local_v[first + i];
         const real t = m->c0[c * NV + v] * m->lam[c];
+//@ if nk
         if (v >= ND) continue;
+//@ end
         m->r[v] -= t;
         scale = larger(scale, FABS(t));
       }
@@ -1709,6 +1753,7 @@ static void potential_hessians(mech *m, real dt@all_argument@) {
 //@ if blocks
         if (all) {
           m->e11[at] -= a1 * a1 * x;
+          m->e21[at] -= a1 * a2 * x;
           m->e22[at] -= a2 * a2 * x;
         }
 //@ end
@@ -1985,15 +2030,15 @@ static void add_bend(const real *slope, real factor, real *matrix) {
 //@ if blocks
 /* E11, E12, E21, E22: dt times the derivatives of D1 Ld + F- and of D2 Ld + F+ by q_k and q_k+1 */
 static void all_blocks(mech *m, real dt) {
+//@ if any_force
+//@ if force_slopes
   int i;
+//@ end
+//@ end
   second_derivatives(m, dt, 1);
 //@ if potentials
   potential_hessians(m, dt, 1);
 //@ end
-  for (i = 0; i < NV; ++i) {
-    int k;
-    for (k = 0; k < NV; ++k) m->e21[i * NV + k] = m->e12[k * NV + i];
-  }
 //@ if balls
   ball_blocks(m, dt);
 //@ end
@@ -2061,7 +2106,7 @@ static int factor(real *a) {
     const real pivot = a[k * NV + k];
     real inverse, top = 0;
     for (j = 0; j < ABOVE_COUNT(k); ++j) top = larger(top, FABS(a[k * NV + ABOVE(k, j)]));
-    if (!(FABS(pivot) > R(@least_pivot@) * top) || !(FABS(pivot) <= LARGEST) || pivot == 0) return 0;
+    if (!(FABS(pivot) > R(@least_pivot@) * top) || !(FABS(pivot) <= LARGEST)) return 0;
     inverse = R(1.0) / pivot;
     a[k * NV + k] = inverse;
     for (i = 0; i < ABOVE_COUNT(k); ++i) {
@@ -2106,6 +2151,10 @@ static inline void solve(const real *a, real *b, int columns, int stride) {
 static int schur_factor(mech *m, int rows, int variables) {
   real *s = m->schur, largest = 0;
   int c, i, k, rank;
+//@ if nk
+//@ else
+  (void)variables;
+//@ end
   m->rows = rows;
   for (c = 0; c < rows; ++c) {
     const element *e = &constraints[c];
@@ -2113,7 +2162,10 @@ static int schur_factor(mech *m, int rows, int variables) {
     for (i = 0; i < e->n; ++i) {
       const int v = local_v[e->local + i];
       const real by = m->c1[c * NV + v];
-      if (v < variables) less_row(sum, m->x + v * NC, -by, NC);
+//@ if nk
+      if (v >= variables) continue;
+//@ end
+      less_row(sum, m->x + v * NC, -by, NC);
     }
     for (k = 0; k < NC; ++k) s[c * NC + k] = sum[k];
     m->row[c] = m->column[c] = c;
@@ -2511,23 +2563,54 @@ int @n@_step(@n@ *m@u_argument@@rho_argument@, @n@_real dt) {
 /* ---- exact A and B of the step that was made last [11] ----------------------------------------------------------- */
 
 //@ if nc
-/* n x n derivatives of row c of the Jacobian of the constraints at q (rows: its entries), after constraint_poses */
-static const real *constraint_slope(mech *m, int c, const real *q) {
-  const element *e = &constraints[c];
-//@ if nh
-  real size;
-//@ if nvc
-  if (c < NH)
+/* matrix (NV x NV) += sum of weight_c times the derivatives of row c of the Jacobian of the constraints at q (rows: its
+ * entries), c from first to end; after constraint_poses */
+static void add_slopes(mech *m, const real *q, const real *jacobian, int first, int end, const real *weight, real *matrix) {
+  int c = first;
+  (void)q;
+  (void)jacobian;
+  while (c < end) {
+    int used = 1;
+//@ if fixed_directions
+//@ if derived_rows
+    if (c < NH && constraints[c].kind == DIRECTION) {
+      used = add_bent_directions(m, c, end < NH ? end : NH, @end@, weight, matrix);
+    } else
+//@ else
+    used = add_bent_directions(m, c, end, @end@, weight, matrix);
 //@ end
-  {
-    constraint(m, e, q, @end@, 1, &size);
-    return m->out + 1 + e->n;
+//@ end
+//@ if derived_rows
+    {
+      const element *e = &constraints[c];
+      const real *slope = m->out + 1 + e->n;
+      int i, k;
+//@ if derived
+      real size;
+//@ if nvc
+      if (c < NH)
+//@ end
+        constraint(m, e, q, @end@, 1, &size);
+//@ end
+//@ if nvc
+//@ if derived
+      else
+//@ end
+      {
+        velocity_constraint(m, e, q, @end@, 1);
+        slope += e->n;
+      }
+//@ end
+      for (i = 0; i < e->n; ++i)
+        for (k = 0; k < e->n; ++k)
+          matrix[local_v[e->local + i] * NV + local_v[e->local + k]] += weight[c] * slope[i * e->n + k];
+    }
+//@ end
+//@ if balls
+    for (; used > 0; --used, ++c) add_bend(jacobian + c * NV, weight[c], matrix);
+//@ end
+    c += used;
   }
-//@ end
-//@ if nvc
-  velocity_constraint(m, e, q, @end@, 1);
-  return m->out + 1 + 2 * e->n;
-//@ end
 }
 
 //@ end
@@ -2574,17 +2657,8 @@ static int linearize_step(mech *m, real dt) {
 //@ if nc
   /* - dt sum of lambda_c D2h_c(q_k) */
   constraint_poses(m, m->q0);
-  for (k = 0; k < NC; ++k) {
-    const element *e = &constraints[k];
-    const real *hessian = constraint_slope(m, k, m->q0), by = dt * m->lam[k];
-    for (i = 0; i < e->n; ++i) {
-      real *row = m->e11 + local_v[e->local + i] * NV;
-      for (j = 0; j < e->n; ++j) row[local_v[e->local + j]] -= by * hessian[i * e->n + j];
-    }
-//@ if balls
-    add_bend(m->c0 + k * NV, -dt * m->lam[k], m->e11);
-//@ end
-  }
+  for (k = 0; k < NC; ++k) m->dlam[k] = -dt * m->lam[k];
+  add_slopes(m, m->q0, m->c0, 0, NC, m->dlam, m->e11);
 //@ end
   /* Z = -N^-1 R1 for the columns of q_k, p_k (-dt), u and rho@and_x_columns@ */
   for (i = 0; i < ND; ++i) {
@@ -2647,12 +2721,13 @@ static int linearize_step(mech *m, real dt) {
   /* dt P = E22 dq_k+1/dw + E21 (columns of q_k) + dt D_uF+ (11.2) */
   for (i = 0; i < ND; ++i) {
     const real *z = m->z + i * NS;
-    real row[NR] = {0};
+    real row[NR];
+    for (j = 0; j < NV; ++j) row[j] = m->e21[i * NV + j] * rate;
+    for (j = NV; j < NR; ++j) row[j] = 0;
     for (k = 0; k < ND; ++k) {
       const real by_y = m->e22[i * NV + k] * rate;
       if (by_y != 0) add_row(row, m->z + k * NS, by_y, NR); /* else no coupling */
     }
-    for (j = 0; j < NV; ++j) row[j] += m->e21[i * NV + j] * rate;
     for (j = 0; j < NV + ND; ++j) {
       m->a[i * NX + j] = z[j];
       m->a[(NV + i) * NX + j] = row[j];
@@ -2979,14 +3054,14 @@ int @n@_own_momentum(@n@ *m) {
 //@ if nc
 /* matrix = dC_c/dq, row c of C by tangent components of q (rows: its entries); after own_momentum, which leaves the poses and C1 */
 static void constraint_turn(mech *m, int c, real *matrix) {
-  const element *e = &constraints[c];
-  const real *slope = constraint_slope(m, c, m->q);
-  int i, k;
-  for (i = 0; i < NV * NV; ++i) matrix[i] = 0;
-  for (i = 0; i < e->n; ++i)
-    for (k = 0; k < e->n; ++k) matrix[local_v[e->local + i] * NV + local_v[e->local + k]] += slope[i * e->n + k];
+  int i;
 //@ if balls
-  add_bend(m->c1 + c * NV, R(1.0), matrix);
+  int k;
+//@ end
+  for (i = 0; i < NV * NV; ++i) matrix[i] = 0;
+  m->dlam[c] = R(1.0);
+  add_slopes(m, m->q, m->c1, c, c + 1, m->dlam, matrix);
+//@ if balls
   for (k = 0; k < NB; ++k) { /* components along body axes turn with them: [C]x/2 */
     real turned[9] = {0};
     add_skew(m->c1 + c * NV + ball_v[k], R(0.5), turned);
@@ -3380,16 +3455,7 @@ int @n@_tangent(@n@ *m) {
   if (status != @N@_OK) return status;
   /* e11 = nu . D2h: how the gauge turns when q moves */
   for (i = 0; i < NV * NV; ++i) m->e11[i] = 0;
-  for (k = 0; k < NC; ++k) {
-    const element *e = &constraints[k];
-    const real *hessian = constraint_slope(m, k, m->q);
-    for (i = 0; i < e->n; ++i)
-      for (j = 0; j < e->n; ++j)
-        m->e11[local_v[e->local + i] * NV + local_v[e->local + j]] += m->gauge[k] * hessian[i * e->n + j];
-//@ if balls
-    add_bend(m->c1 + k * NV, m->gauge[k], m->e11);
-//@ end
-  }
+  add_slopes(m, m->q, m->c1, 0, NC, m->gauge, m->e11);
 //@ if balls
   for (k = 0; k < NB; ++k) { /* and components along body axes turn with them: [C'nu]x/2 */
     real push[3], turned[9] = {0};
