@@ -131,3 +131,22 @@ def test_a_folder_that_exists(tmp_path):
     assert not (tmp_path / "pendulum.c").exists()  # nothing is half done
     with pytest.raises(ExportError, match="is a file"):
         export_c(vi, tmp_path / "notes.txt")
+
+
+def test_a_loop_released_from_rest_stays_closed(tmp_path):
+    """The first step does not know the multipliers yet; what it leaves must not be judged by how fast they were found."""
+    link = da.tx(1.0, name="end", mass=0.5)
+    for i in (2, 1):
+        link = da.tx(1.0, da.ry(f"q{i}", link), mass=1.0)
+    base = da.ry("q0", link, mass=0.2, inertia=(0.1, 0.1, 0.1))
+    triangle = da.Model([base], [da.Gravity(), da.PointToPoint("end", "world", "xz")])
+    vi = da.MidpointVI(triangle, 0.01)
+    state = vi.state(q=da.satisfy_constraints(triangle, np.array([-2.0, 2.0, 2.0])))
+    x = np.concatenate([state.q, state.p])
+    c = Compiled(vi, tmp_path, linearize=False, start=x, vectors=1)
+    c.start(x)
+    for _ in range(3):
+        assert c.step(np.zeros(0)) == 0
+        x = vi.f(x, np.zeros(0))
+        assert np.abs(c.x - x).max() < 1e-12 * (1 + np.abs(x).max())
+        assert np.abs(da.constraints(triangle, c.x[:3])).max() < 1e-14

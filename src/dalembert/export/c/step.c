@@ -2323,8 +2323,9 @@ static int newton(mech *m, real dt) {
     /* factors are used again when the observed rate says that this iteration will be the last */
     reuse = fresh && error < before && R(4.0) * error * (error / before) <= R(1.0);
     if (!reuse && !newton_matrix(m, dt)) return @N@_SINGULAR;
-//@ if nvc
-    if (reuse && !schur_factor(m, NC, ND)) return @N@_SINGULAR; /* rates: what is left of c is divided by dt */
+//@ if nc
+    /* but those of the constraints: multipliers may have been far off, and what they push would leave along the old ones */
+    if (reuse && !schur_factor(m, NC, ND)) return @N@_SINGULAR;
 //@ end
     fresh = 1;
     moved = newton_step(m, dt);
