@@ -59,25 +59,20 @@ class OneCall {
   Core& core() const { return core_; }
   const Sizes& sizes() const { return z_; }
 
-  // (q', p', lambda) from (q, p) under the inputs u; y holds the guess and l the multipliers to start from. The status
+  // (q', p', lambda) from (q, p) under the inputs u and, where A is given, A and B (zeros); y holds the guess and l the
+  // multipliers to start from. The status
   int step(Scratch* s, double h, const double* q, const double* p, const double* u, double* y, double* l, double* pn,
-           int* iterations = nullptr, double* error = nullptr) const {
-    int its = 0;
-    double e = 0;
-    const int status = core_.table().step(s, o_, h, q, p, u, y, l, pn, &its, &e);
-    if (iterations) *iterations = its;
-    if (error) *error = e;
-    return status;
-  }
-  // A, B (zeros) of the step that was just solved to y, l, which stay as they are
-  int linearize(Scratch* s, double h, const double* q, const double* p, const double* u, double* y, double* l,
-                double* A, double* B) const {
+           double* A = nullptr, double* B = nullptr) const {
     const KernelTable& k = core_.table();
-    if (o_.parts->count == 1) return k.linearize(s, o_, h, q, p, u, y, l, Given::just_solved, A, B);
-    std::vector<double> guess(y, y + z_.nq), lam(l, l + z_.nc);  // parts are solved again: not into the result
-    guess.push_back(0);
-    lam.push_back(0);
-    return k.linearize(s, o_, h, q, p, u, guess.data(), lam.data(), Given::guess, A, B);
+    if (A && o_.parts->count > 1) {  // each part is differentiated where it is solved
+      const int status = k.linearize(s, o_, h, q, p, u, y, l, Given::guess, A, B);
+      if (!status) std::memcpy(pn, k.next_momentum(s), z_.nd * sizeof(double));
+      return status;
+    }
+    int iterations = 0;
+    double error = 0;
+    const int status = k.step(s, o_, h, q, p, u, y, l, pn, &iterations, &error);
+    return status || !A ? status : k.linearize(s, o_, h, q, p, u, y, l, Given::just_solved, A, B);
   }
 
   // x' = f(x, u) of state vectors and, where A is given, A and B (zeros). `guess` (nx) or null; l (nc + 1) is room.
@@ -87,8 +82,7 @@ class OneCall {
     std::memcpy(next, guess ? guess : x, nqd * sizeof(double));
     std::memcpy(next + nqd, u + z_.nu, z_.nqk * sizeof(double));
     std::memset(l, 0, z_.nc * sizeof(double));
-    int status = step(s, h, x, x + z_.nq, u, next, l, next + z_.nq);
-    if (!status && A) status = linearize(s, h, x, x + z_.nq, u, next, l, A, B);
+    const int status = step(s, h, x, x + z_.nq, u, next, l, next + z_.nq, A, B);
     for (size_t i = 0; i < z_.nk; ++i) next[z_.nq + z_.nd + i] = (u[z_.nu + i] - x[nqd + i]) / h;
     return status;
   }
@@ -198,8 +192,7 @@ class Stepper {
     double *y = room.data(), *p = y + z.nq + 1, *l = p + z.nd;
     std::memcpy(y, a.q, z.nq * sizeof(double));
     Lease lease(call_.core());
-    if (call_.step(lease, h, a.q, a.p, a.u, y, l, p)) return nb::none();
-    if (call_.linearize(lease, h, a.q, a.p, a.u, y, l, A, B)) return nb::none();
+    if (call_.step(lease, h, a.q, a.p, a.u, y, l, p, A, B)) return nb::none();
     return nb::make_tuple(aa, ab);
   }
 

@@ -417,14 +417,12 @@ template <class T> bool refuse_guess(Work<T>& w, const StepOptions& o, T dt) {
 // The direction that direction_step() has found from an extrapolated guess, for quality.hpp: with N dy = dt (C0^T dlam
 // - r) and C1 dy = -h (where C0 does for C1), -dy . N dy / dt^2 = (r . dy + h . dlam) / dt.
 //
-// reads step.r, dy, con.h, dlam; writes step.first_dy, gap
+// reads step.r, dy, kept, con.h, dlam; writes step.first_dy where it is kept, gap
 template <class T> void note_direction(Work<T>& w, const T& dt) {
   T sum = T(0.0);
   const T inverse = T(1.0) / dt;
-  for (int i = 0; i < w.M->nd; ++i) {
-    w.step.first_dy[i] = w.step.dy[i];
-    sum += w.step.r[i] * w.step.dy[i];
-  }
+  for (int i = 0; i < w.M->nd; ++i) sum += w.step.r[i] * w.step.dy[i];
+  for (int i = 0; w.step.kept && i < w.M->nd; ++i) w.step.first_dy[i] = w.step.dy[i];
   for (int c = 0; c < w.M->nc; ++c) sum += w.con.h[c] * w.con.dlam[c];
   w.step.gap = sum * inverse;
   w.step.watched = false;

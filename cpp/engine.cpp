@@ -473,6 +473,7 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
   w.step.noted = false;
   w.step.judged = judged;
   w.step.watched = judged && !told && e->history.even(h);
+  w.step.kept = e->quality.inputs;
   if (judged && told) {
     e->history.guess(w.step.y, nqd, h);
     normalize_balls(*w.M, w.step.y, 0, w.M->nd);
@@ -600,7 +601,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     for (int c = 0; c < nc; ++c) w.con.lam[c] = 0;
     e->history.count = 0;
     e->history.push(w.step.x, nqd, 0);
-    e->quality.start();
+    e->quality.start(M, r.U || r.K, r.adapt > 0 || o.stop > 0);
     checks = Checks{};
     e->share = 0;
     set_reference(w, w.step.x);
@@ -1331,6 +1332,7 @@ const KernelTable table = {
     rollout,
     rollout_lanes,
     linearize,
+    [](Scratch* s) -> const double* { return engine(s)->pnext; },
     derivatives,
     adjoint_at,
     push_at,

@@ -31,7 +31,7 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
   for (int c = 0; c < nc; ++c) w.con.lam[c] = Lanes(0.0);
   history.count = 0;
   history.push(w.step.x, nqd, 0);
-  e->lane_quality.start();
+  e->lane_quality.start(M, r[0].U, o.stop > 0);
   for (Checks& c : e->checks) c = Checks{};
   set_reference(w, w.step.x);
   start_constraints(w);
@@ -60,6 +60,7 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
       int iterations = 0;
       Lanes error;
       w.step.noted = false;
+      w.step.kept = e->lane_quality.inputs;
       w.step.watched = judged && !(o.stop > 0) && history.even(h);
       IVec ok = newton(w, o, Lanes(h), &iterations, &error, dead);
       if (judged) e->lane_quality.take_middle(w, o, parts, part, h, r[0].dt[k]);

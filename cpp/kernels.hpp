@@ -104,6 +104,7 @@ struct KernelTable {
   // differ from zero are written, so A and B must come in as zeros
   int (*linearize)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
                    double* lam, Given, double* A, double* B);
+  const double* (*next_momentum)(Scratch*);  // p_k+1 (nd) of the guess that was linearized last
   int (*derivatives)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,
                      double* lam, double* Y, double* P, double* L, bool with_dt);
   int (*adjoint)(Scratch*, const Options&, double dt, const double* x, const double* p, const double* u, double* y,

@@ -27,7 +27,8 @@
 // Not known (0) are both in the first step of a motion, the error in the second and where prescribed velocities jump,
 // the jump between steps of different lengths: the energy of middles depends on them. Twice: a step of order 2 is wrong
 // by dt^3 (f'f'f / 8 - z''' / 24), the strain tells the larger of both. What is left of the last: differences pass
-// through zero where errors do not.
+// through zero where errors do not. Where all is calm the first three of the four are looked at in every fourth step
+// only, or when the last one rises.
 //
 // Uses what residual() has left at the solution (w.kin.v, w.first, w.comp.c, w.con.C0, w.con.lam), and what Newton's
 // iteration has left of its matrix: costs a few dozen multiply-adds per velocity component.
@@ -46,6 +47,8 @@ constexpr double kLittle = 1e-6;       // of the energies: where less moves, the
 constexpr double kJumpLimit = 0.01, kErrorLimit = 0.03;  // where a step is no longer good
 constexpr double kMostError = 1e6;                       // said where a step has no finite estimate
 constexpr double kLeft = 0.9;                            // of an estimate after one more step
+constexpr double kCalm = 0.003, kPause = 3;              // below this error and jump the strain waits for so many steps
+constexpr double kRise = 1.1;                            // of the error since then: it is looked at at once
 
 // what step_norms() finds, by the mass matrix as positive numbers
 template <class T> struct StepNorms {
@@ -140,11 +143,16 @@ template <class T> struct Quality {
   T *xi, *u;         // scratch of step_norms(); inputs of the last middle (nu)
   double h_last = 0, dt[3] = {};
   T balance, mean, mean_first, mean_last, most_kinetic, most_size, scale, worst, variable, error;
+  T wait;               // steps that go by before the strain is looked at again
+  T kept;               // 1 where G is that of the last step, otherwise 0
+  T seen;               // error when it was looked at last
+  bool always = false;  // it is looked at in every step
   int middles = 0, steps = 0;
   int held = 0;  // steps with the same inputs and of the same length before this one
-  bool elements_have_inputs = false, inputs = false, forced = false;
-  MaskOf<T> kinked;    // prescribed velocities jumped in the last step
-  bool little = true;  // moves: the rounding of the energies matters
+  bool elements_have_inputs = false, has_inputs = false;  // of the model
+  bool inputs = false, forced = false;                    // in this motion
+  MaskOf<T> kinked;                                       // prescribed velocities jumped in the last step
+  bool little = true;                                     // moves: the rounding of the energies matters
 
   // arrays of this struct, for carve() in engine.cpp
   template <class Take> void layout(const ModelData& M, Take take) {
@@ -154,9 +162,8 @@ template <class T> struct Quality {
       for (int i : x.input) elements_have_inputs = elements_have_inputs || (x.kind == ElementKind::Wrench && i >= 0);
       elements_have_inputs = elements_have_inputs || x.nin > 0;
     }
-    inputs = elements_have_inputs || !M.force_v.empty();
-    forced = inputs || M.has_damping || !M.forces.empty();
-    const size_t kicked = inputs ? nd : 0;
+    has_inputs = elements_have_inputs || !M.force_v.empty();
+    const size_t kicked = has_inputs ? nd : 0;
     for (Middle<T>& m : middle) {
       take(m.v, nv);
       take(m.rate, nv);
@@ -178,9 +185,13 @@ template <class T> struct Quality {
     take(u, M.nu);
   }
 
-  // before the first step of a motion
-  void start() {
+  // before the first step of a motion; driven: inputs may be other than zero
+  void start(const ModelData& M, bool driven, bool always_looked) {
+    inputs = has_inputs && driven;
+    forced = inputs || M.has_damping || !M.forces.empty();
+    always = always_looked;
     middles = steps = held = 0;
+    wait = kept = seen = T(0.0);
     balance = mean = mean_first = mean_last = most_kinetic = most_size = scale = variable = error = T(0.0);
     worst = T(-1.0);
     little = true;
@@ -189,6 +200,7 @@ template <class T> struct Quality {
 
   // the same state, in the arrays of this one
   void copy_from(const ModelData& M, const Quality& o) {
+    inputs = o.inputs, forced = o.forced;
     auto all = [](T* to, const T* from, int n) {
       for (int i = 0; i < n; ++i) to[i] = from[i];
     };
@@ -212,7 +224,15 @@ template <class T> struct Quality {
     most_kinetic = o.most_kinetic, most_size = o.most_size, scale = o.scale;
     worst = o.worst, variable = o.variable, error = o.error;
     middles = o.middles, steps = o.steps, held = o.held, little = o.little, kinked = o.kinked;
+    wait = o.wait, kept = o.kept, seen = o.seen, always = o.always;
   }
+
+  // is the strain of the next step looked at?
+  MaskOf<T> looking() const { return le(wait, T(0.0)); }
+  // is L_q + F kept, for this step or the next one?
+  bool keeping() const { return any(le(wait, T(1.0))); }
+  // lengths of the steps before the one whose last part is taken
+  const double* lengths_before(const Parts& parts) const { return parts.count > 1 ? dt + 1 : dt; }
 
   // the middle of the part of length h, of a step of length `whole`, that w has just solved, into `now`
   //
@@ -238,16 +258,19 @@ template <class T> struct Quality {
       m.energy -= w.first.Lv[i] * m.v[i];
     }
     if (inputs) take_kick(w, part, whole);
-    if (forced)
-      for (int i = 0; i < nd; ++i) m.G[i] = w.first.Lq[i] + (inputs ? m.F[i] - m.kick[i] : m.F[i]);
-    else
+    if (keeping()) {
       for (int i = 0; i < nd; ++i) m.G[i] = w.first.Lq[i];
+      for (int i = 0; forced && i < nd; ++i) m.G[i] += inputs ? m.F[i] - m.kick[i] : m.F[i];
+      if (parts.count > 1) add_mean(m.mean_G, last->mean_G, m.G, nd, parts, part);
+    }
     if (parts.count > 1) {
-      add_mean(m.mean_G, last->mean_G, m.G, nd, parts, part);
       add_mean(m.rate, last->rate, m.v, M.nv, parts, part);
       if (inputs) add_mean(m.mean_kick, last->mean_kick, m.kick, nd, parts, part);
     }
-    if (part + 1 == parts.count) take_strain(w, o, parts, whole);
+    if (part + 1 < parts.count) return;
+    m.strain = T(0.0);
+    if (steps > 1) m.strain = T(0.25) * fabs_(strain_of_guess(w, o, parts));
+    if (steps > 0 && any(looking())) take_strain(w, o, parts, whole);
   }
 
   static void add_mean(T* mean, const T* before, const T* x, int n, const Parts& parts, int part) {
@@ -275,6 +298,14 @@ template <class T> struct Quality {
                                       ulp * T(1e-3 / __builtin_fabs(h)));
   }
 
+  // do inputs jump from the last step to this one?
+  MaskOf<T> jumped(const Work<T>& w) const {
+    MaskOf<T> out = lt(T(0.0), T(0.0));
+    for (int i = 0; i < w.M->nu; ++i)
+      out = out | lt(T(kKink) * (fabs_(u[i]) + fabs_(w.step.u[i])), fabs_(u[i] - w.step.u[i]));
+    return out;
+  }
+
   // What inputs do to the forces of elements is told only where they jump, by their values before.
   void take_kick(Work<T>& w, int part, double whole) {
     const ModelData& M = *w.M;
@@ -282,6 +313,7 @@ template <class T> struct Quality {
       MaskOf<T> moved = lt(T(0.0), T(0.0));
       for (int i = 0; i < M.nu; ++i) moved = moved | lt(T(0.0), fabs_(u[i] - w.step.u[i]));
       held = middles == 0 || whole != dt[0] || any(moved) ? 0 : held + 1;
+      if (held == 0) wait = select(jumped(w), T(0.0), wait);
     }
     const bool after = elements_have_inputs && middles > 0;
     for (int i = 0; i < M.nd; ++i) now->kick[i] = after ? last->kick[i] : T(0.0);
@@ -290,53 +322,69 @@ template <class T> struct Quality {
         now->kick[M.force_v[i]] += T(M.force_gear[i]) * w.step.u[M.force_u[i]];
       return;
     }
-    MaskOf<T> jumped = lt(T(0.0), T(0.0));
-    for (int i = 0; after && i < M.nu; ++i)
-      jumped = jumped | lt(T(kKink) * (fabs_(u[i]) + fabs_(w.step.u[i])), fabs_(u[i] - w.step.u[i]));
-    if (!any(jumped)) return;
+    if (!after) return;
+    const MaskOf<T> where = jumped(w);
+    if (!any(where)) return;
     T* held = w.step.u;
     w.step.u = u;
     generalized_force(w, w.kin.q, w.kin.v);
     w.step.u = held;
     for (int i = 0; i < M.nd; ++i) {
-      now->kick[i] += select(jumped, now->F[i] - w.first.F[i], T(0.0));
+      now->kick[i] += select(where, now->F[i] - w.first.F[i], T(0.0));
       w.first.F[i] = now->F[i];
     }
   }
 
-  // what changes from the last step to this one, by its kinetic energy; d3v where Newton's iteration has seen it
+  // what changes from the steps before, of lengths h[0], h[1], to the one that ends with m: bend, g
+  void take_changes(const Middle<T>& m, const Parts& parts, int nd, double whole, const double* h) {
+    const T ratio = T(steps == 1 ? 0 : (whole + h[0]) / (h[0] + h[1]));
+    const T length = kept * T(2 * whole * whole / (whole + h[0]));
+    const T *v = mean_of(m.v, m.rate, parts), *G_now = mean_of(m.G, m.mean_G, parts);
+    for (int i = 0; i < nd; ++i) bend[i] = (v[i] - rate[0][i]) - ratio * (rate[0][i] - rate[1][i]);
+    for (int i = 0; i < nd; ++i) g[i] = (G_now[i] - G[i]) * length;
+  }
+
+  // those changes by their kinetic energy
   void take_strain(const Work<T>& w, const StepOptions& o, const Parts& parts, double whole) {
     const ModelData& M = *w.M;
     const int nd = M.nd;
-    now->strain = T(0.0);
-    if (steps == 0) return;
-    const double share = steps == 1 ? 0 : (whole + dt[0]) / (dt[0] + dt[1]);
-    const T ratio = T(share), *v = mean_of(now->v, now->rate, parts);
-    for (int i = 0; i < nd; ++i) bend[i] = (v[i] - rate[0][i]) - ratio * (rate[0][i] - rate[1][i]);
-    const T length = T(whole * (2 * whole / (whole + dt[0]))), *G_now = mean_of(now->G, now->mean_G, parts);
-    for (int i = 0; i < nd; ++i) g[i] = (G_now[i] - G[i]) * length;
+    const double* before = lengths_before(parts);
+    take_changes(*now, parts, nd, whole, before);
     if (steps == 1) return;
     const StepNorms<T> norms = step_norms(w, bend, g, xi, (T*)nullptr);
     const T size = fabs_(norms.bend);
-    T second = norms.bend, across = T(0.0), third = w.step.noted ? w.step.gap : T(0.0);
+    T second = norms.bend, across = T(0.0);
     if (inputs && held < 3) {
       const T* k = mean_of(now->kick, now->mean_kick, parts);
-      const double h0 = whole, h1 = dt[0], h2 = dt[1], m = o.minus, p = o.plus;
+      const double h0 = whole, h1 = before[0], h2 = before[1], m = o.minus, p = o.plus, share = (h0 + h1) / (h1 + h2);
       const T a0 = T(m * h0), a1 = T(p * h1 - share * m * h1), a2 = T(-share * p * h2);
       for (int i = 0; i < nd; ++i) second -= bend[i] * (a0 * k[i] + a1 * kick[0][i] + a2 * kick[1][i]);
-      const T b0 = T(m), b1 = T(p - 2 * m), b2 = T(m - 2 * p), b3 = T(p);
-      for (int i = 0; i < nd && w.step.noted; ++i)
-        third -= w.step.first_dy[i] * (b0 * k[i] + b1 * kick[0][i] + b2 * kick[1][i] + b3 * kick[2][i]);
     }
     for (int i = 0; i < nd; ++i) across += bend[i] * g[i];
     auto shown = [](const T& power, const T& norm) { return power * power / (fabs_(norm) + T(1e-300)); };
-    now->strain = larger(larger(fabs_(second), T(0.25) * fabs_(third)),
-                         larger(shown(across, size), shown(norms.power, norms.push)));
+    const T most = larger(larger(now->strain, fabs_(second)),
+                          larger(shown(across, size), shown(norms.power, norms.push)));
+    now->strain = select(looking(), most, now->strain);
+  }
+
+  // d3v . N d3v without what inputs do, where Newton's iteration has seen it
+  T strain_of_guess(const Work<T>& w, const StepOptions& o, const Parts& parts) const {
+    if (!w.step.noted) return T(0.0);
+    T third = w.step.gap;
+    if (inputs && held < 3) {
+      const T* k = mean_of(now->kick, now->mean_kick, parts);
+      const double m = o.minus, p = o.plus;
+      const T b0 = T(m), b1 = T(p - 2 * m), b2 = T(m - 2 * p), b3 = T(p);
+      for (int i = 0; i < w.M->nd; ++i)
+        third -= w.step.first_dy[i] * (b0 * k[i] + b1 * kick[0][i] + b2 * kick[1][i] + b3 * kick[2][i]);
+    }
+    return third;
   }
 
   // before take_middle() of lane l alone: what it finds from the middles before
   template <class All> void follow_lane(const ModelData& M, int l, const All& all) {
-    middles = all.middles, steps = all.steps, held = all.held - 1, little = all.little;
+    middles = all.middles, steps = all.steps, held = all.held - 1, little = all.little, wait = get(all.wait, l);
+    kept = get(all.kept, l), inputs = all.inputs, forced = all.forced;
     auto one = [&](T* to, const auto* from, int n) {
       for (int i = 0; i < n; ++i) to[i] = get(from[i], l);
     };
@@ -439,27 +487,40 @@ template <class T> struct Quality {
   Verdict<T> end_step(const Work<T>& w, const Parts& parts) {
     const ModelData& M = *w.M;
     if (steps == 0) mean_first = mean;
+    const bool keeps = keeping();
+    kept = select(le(wait, T(1.0)), T(1.0), T(0.0));
     Verdict<T> out{T(0.0), T(0.0), mean - mean_first, T(0.0), T(0.0)};
     if (steps++ > 0) {
       const T moving = scale + T(kRestShare) * most_kinetic;
       const T inverse = T(1.0) / (moving + T(kRoundShare) * most_size + T(1e-300));
       little = any(le(moving, T(kLittle) * most_size));  // also where nothing moves at all
-      if (__builtin_fabs(dt[0] - dt[1]) <= kSameLength * dt[0]) out.jump = fabs_(mean - mean_last) * inverse;
-      if (steps > 2) {
-        T once = sqrt_(last->strain * inverse) * T(1 / (12 * 1.4142135623730951));
+      const bool even = __builtin_fabs(dt[0] - dt[1]) <= kSameLength * dt[0];
+      if (even) out.jump = fabs_(mean - mean_last) * inverse;
+      const MaskOf<T> looked = looking();
+      const T left = T(kLeft) * error, square = last->strain * inverse * T(1 / (144 * 2.0));
+      if (steps > 2 && (always || parts.count > 1 || any(lt(left * left, T(4.0) * square)))) {
+        T once = sqrt_(square);
         once = select(le(once, T(kMostError)), once, T(kMostError));
         out.own = once + once;
         for (int n = parts.count; n > 1; n -= 4) out.own *= once;  // parts: 1, 5, 9
-        if (M.nk > 0) {
-          const MaskOf<T> kink = kinks(M, parts);
-          out.own = select(kink | kinked, T(0.0), out.own);  // d3v reaches back a step more
-          kinked = kink;
-        }
       }
-      out.error = error = larger(out.own, T(kLeft) * error);
+      if (steps > 2 && M.nk > 0) {
+        const MaskOf<T> kink = kinks(M, parts);
+        out.own = select(kink | kinked, T(0.0), out.own);  // d3v reaches back a step more
+        kinked = kink;
+      }
+      out.error = error = larger(out.own, left);
+      seen = select(looked, error, seen);
+      wait = select(le(error, T(kRise) * seen), larger(wait - T(1.0), T(0.0)), T(0.0));
+      if (steps > 4 && parts.count == 1 && !always && even) {
+        const T most = larger(out.jump, error);
+        wait = select(looked & le(most, T(kCalm)), T(kPause), select(le(most, T(kCalm)), wait, T(0.0)));
+        if (M.nk > 0) wait = select(kinked, T(0.0), wait);
+      } else wait = T(0.0);
       const T bad = larger(out.jump * T(1 / kJumpLimit), out.error * T(1 / kErrorLimit));
       const auto worse = lt(worst, bad);
       if (any(worse)) {  // seldom: only then it matters which variable it is
+        if (!any(looked)) take_changes(*last, parts, M.nd, dt[0], dt + 1);
         T most = T(-1.0), which = T(0.0);
         step_norms(w, bend, g, xi, shares);
         for (int i = 0; i < M.nd; ++i) {
@@ -479,7 +540,7 @@ template <class T> struct Quality {
       for (int i = 0; i < n; ++i) oldest[i] = newest[i];
     };
     keep(mean_of(last->v, last->rate, parts), rate, 2, M.nv);
-    keep(mean_of(last->G, last->mean_G, parts), &G, 1, M.nd);
+    if (keeps) keep(mean_of(last->G, last->mean_G, parts), &G, 1, M.nd);
     if (inputs) keep(mean_of(last->kick, last->mean_kick, parts), kick, 3, M.nd);
     out.variable = variable;
     mean_last = mean;

@@ -152,10 +152,10 @@ template <class T> struct StepState {
   double* kkt;                  // plain dense fallback
   int dense_left = 2000000000;  // its iterations that the step may still make (del.hpp)
   // Newton's first direction from an extrapolated guess, where it is watched: it tells how good the guess was
-  bool watched = false, noted = false;
-  bool judged = false;  // quality.hpp asks for the Newton matrix of the step
-  T* first_dy;          // that direction (nd)
-  T gap;                // -dy . N dy / dt^2
+  bool watched = false, noted = false, kept = false;  // kept: the direction itself, too
+  bool judged = false;                                // quality.hpp asks for the Newton matrix of the step
+  T* first_dy;                                        // that direction (nd)
+  T gap;                                              // -dy . N dy / dt^2
 };
 
 // a step that is looked for by way of shorter ones

@@ -131,7 +131,7 @@ def test_a_long_simulation_returns_what_it_has() -> None:
 
 def test_a_policy_as_well() -> None:
     vi = da.MidpointVI(models.cart_pole(), 1e-3)
-    with interrupt(0.9):
+    with interrupt(0.3):
         motion = vi.simulate(vi.state(), 1_000_000, u=lambda t, state: np.zeros(vi.model.nu))
     assert motion.interrupted
     assert 0 < motion.steps < 1_000_000
