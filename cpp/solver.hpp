@@ -438,12 +438,13 @@ template <class T> MaskOf<T> chain_factor(Work<T>& w) {
 template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   const ModelData& M = *w.M;
   for (int i = 0; i < 8 * (M.nm + 1); ++i) w.newton.phi[i] = T(0.0);
-  Eight<T> a, c;
+  // along a chain phi, and then xi, stay in registers: each joint would wait for what the last one has stored
+  Eight<T> a, c, phi;
+  bool kept = false;
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
     T* up = w.newton.phi + 8 * J.parent;
-    Eight<T> phi;
-    phi.read(w.newton.phi + 8 * (j + 1));
+    if (!kept) phi.read(w.newton.phi + 8 * (j + 1));
     if (J.kind == JointKind::BZ && J.v < M.nd) {
       const BallMap<T>& m = w.balls[-1 - M.v_q[J.v]];
       const int first = j - 2;
@@ -470,13 +471,16 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
     }
     c.read(up);
     c.add(T(1.0), phi);
-    c.write(up);
+    kept = up == w.newton.phi + 8 * j;
+    if (kept) phi = c;
+    else c.write(up);
   }
   for (int l = 0; l < 8; ++l) w.newton.phi[l] = T(0.0);  // now xi by pose index
+  Eight<T> xi;
+  int pose = -1;  // whose xi it is
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    Eight<T> xi;
-    xi.read(w.newton.phi + 8 * J.parent);
+    if (pose != J.parent) xi.read(w.newton.phi + 8 * J.parent);
     if (J.kind == JointKind::BX && J.v < M.nd) {
       const Eight<T> at = xi;
       for (int i = 0; i < 3; ++i) {
@@ -494,7 +498,8 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
       c.read(w.gen.P2j + 8 * j);
       xi.add(y, c);
     }
-    xi.write(w.newton.phi + 8 * (j + 1));
+    pose = j + 1;
+    xi.write(w.newton.phi + 8 * pose);
   }
 }
 
