@@ -75,15 +75,15 @@ def interpreter(suite: str) -> list[str]:
     return [emulator, "-L", str(root), str(root / "usr" / "bin" / python)]
 
 
-def test(wheel: Path, arguments: list[str]) -> bool:
-    """Run pytest on an arm64 wheel."""
+def installed(wheel: Path) -> tuple[list[str], dict[str, str]]:
+    """Install an arm64 wheel with what its tests need; the command and the environment of pytest with it."""
     suite = "bookworm" if "cp311" in wheel.name else "trixie"
     python, version = interpreter(suite), PYTHONS[suite]
     packages = WORK / f"arm64-{suite}" / "packages"
     shutil.rmtree(packages, ignore_errors=True)
     platforms = [f"manylinux{glibc}_aarch64" for glibc in ("2014", "_2_17", "_2_26", "_2_27", "_2_28")]
     choose = [x for p in platforms for x in ("--platform", p)]
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--target", packages, "--python-version", version]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(packages), "--python-version", version]
     run([*pip, *choose, "--implementation", "cp", "--only-binary=:all:", wheel, *NEEDED])
     script = WORK / f"arm64-{suite}" / "python"
     script.write_text(f'#!/bin/sh\nexec {shlex.join(python)} "$@"\n')
@@ -96,5 +96,10 @@ def test(wheel: Path, arguments: list[str]) -> bool:
     if compilers:
         env["CC"] = str(compilers[-1])
     left_out = [x for name in TIMINGS for x in ("--deselect", name)]
-    command = [*python, "-P", "-c", START, str(script), "-q", "-p", "no:cacheprovider", *left_out, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=env).returncode == 0
+    return [*python, "-P", "-c", START, str(script), "-q", "-p", "no:cacheprovider", *left_out], env
+
+
+def test(wheel: Path, arguments: list[str]) -> bool:
+    """Run pytest on an arm64 wheel."""
+    command, env = installed(wheel)
+    return subprocess.run([*command, *arguments], cwd=ROOT, env=env).returncode == 0

@@ -80,6 +80,23 @@ def wrappers(python: Path, arch: str) -> Path:
     return folder
 
 
+def headers(python: Path, arch: str) -> str:
+    """The option by which Debian's Python.h finds its pyconfig.h, which lies in a folder named after the processor.
+
+    That of this machine serves: both are little-endian, with words of 64 bits.
+    """
+    code = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_config_var('MULTIARCH'))"
+    include, triplet = run([python, "-c", code]).split()
+    name = Path(include).name
+    found = Path(include).parent / triplet / name / "pyconfig.h"
+    if not found.exists():
+        return ""
+    there = WORK / "include" / f"{arch}-linux-gnu" / name
+    there.mkdir(parents=True, exist_ok=True)
+    shutil.copy(found, there)
+    return f" -isystem {WORK / 'include'}"
+
+
 def version(python: Path | str) -> tuple[int, int]:
     major, minor = run([python, "-c", "import sys; print(*sys.version_info[:2])"]).split()
     return int(major), int(minor)
@@ -97,7 +114,7 @@ def build(python: str, arch: str, out: Path, levels: str | None = None) -> Path:
     defines = {
         "CMAKE_AR": zig / "ar",
         "CMAKE_RANLIB": zig / "ranlib",
-        "CMAKE_CXX_FLAGS": "-Wno-unused-command-line-argument -Wno-macro-redefined",
+        "CMAKE_CXX_FLAGS": "-Wno-unused-command-line-argument -Wno-macro-redefined" + headers(inside, arch),
     }
     defines["DALEMBERT_LEVELS"] = levels or "v2;v3;v4"
     native = os.uname().machine == arch
@@ -115,7 +132,7 @@ def build(python: str, arch: str, out: Path, levels: str | None = None) -> Path:
         **os.environ, "CXX": str(zig / "c++"), "CC": str(zig / "cc"), "PATH": f"{inside.parent}:{os.environ['PATH']}",
         "_PYTHON_HOST_PLATFORM": f"linux-{arch}",
     }  # fmt: skip
-    options = [x for s in settings for x in ("-C", s)]
+    options = [x for s in settings for x in ("--config-settings", s)]  # not -C, which is new in pip 23.1
     run([inside, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", raw, *options], env=env)
     (made,) = raw.glob("*.whl")
     if native:
