@@ -122,15 +122,11 @@ def build(python: str, arch: str, out: Path, levels: str | None = None) -> Path:
     if not native:
         if not stub.exists():
             raise SystemExit(f"build the wheel of {os.uname().machine} first: its types serve {arch} too")
-        suffix = ".abi3.so" if found >= STABLE else f".cpython-{label}-{arch}-linux-gnu.so"
-        defines |= {
-            "CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": arch, "DALEMBERT_STUB": stub, "NB_SUFFIX": suffix,
-            "NB_SUFFIX_S": ".abi3.so",
-        }  # fmt: skip
+        defines |= {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": arch, "DALEMBERT_STUB": stub}
     settings = [f"cmake.define.{k}={v}" for k, v in defines.items()] + [f"build-dir={folder / 'cmake'}"]
     env = {
         **os.environ, "CXX": str(zig / "c++"), "CC": str(zig / "cc"), "PATH": f"{inside.parent}:{os.environ['PATH']}",
-        "_PYTHON_HOST_PLATFORM": f"linux-{arch}",
+        "_PYTHON_HOST_PLATFORM": f"linux-{arch}", "SETUPTOOLS_EXT_SUFFIX": f".cpython-{label}-{arch}-linux-gnu.so",
     }  # fmt: skip
     options = [x for s in settings for x in ("--config-settings", s)]  # not -C, which is new in pip 23.1
     run([inside, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", raw, *options], env=env)
@@ -155,9 +151,11 @@ def build(python: str, arch: str, out: Path, levels: str | None = None) -> Path:
 
 
 def check_symbols(wheel: Path) -> None:
-    """What auditwheel would check: only libraries that every Linux has, and no symbol that is newer than GLIBC."""
+    """What auditwheel would check: only libraries that every Linux has, no symbol that is newer than GLIBC; and what Python looks for."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".so"))
+        if not name.endswith((".abi3.so", "-aarch64-linux-gnu.so")) or "dalembert/_core.pyi" not in archive.namelist():
+            raise SystemExit(f"{wheel.name}: {name} is called for another processor, or its types are missing")
         binary = archive.read(name)
     newest = max(int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", binary))
     if newest > int(GLIBC.split(".")[1]):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert import models, rz, tx, ty
+from dalembert import models, ry, rz, tx, ty, tz
 from dalembert.integrate.quality import checks_of
 
 
@@ -388,3 +388,14 @@ def test_the_condition_of_a_motion() -> None:
     assert found.condition_time in motion.t
     assert f"condition {found.condition.worst:.1g}" in repr(found)
     assert motion.quality(0).condition is None
+
+
+def test_wheels_on_one_axle_say_a_thing_twice() -> None:
+    """Both keep the axle from going sideways: the step solves such rows, and the quality says so instead of an infinite condition."""
+    wheels = [ty(y, ry(name, name=name, mass=1.0, inertia=(0.1, 0.2, 0.1))) for name, y in (("left", 0.5), ("right", -0.5))]
+    axle = tx("x", ty("y", tz(0.3, rz("heading", *wheels))))
+    cart = da.Model([axle], [da.RollingDisk(name, 0.3, axis="y", support="joints") for name in ("left", "right")])
+    vi = da.MidpointVI(cart, dt=0.02)
+    motion = vi.simulate(vi.state(v=da.consistent_velocity(cart, {}, {"x": 1.0, "heading": 0.3})), steps=50)
+    assert motion.quality().good
+    assert "dependent constraints at t = 0 in RollingDisk(" in repr(motion.quality())

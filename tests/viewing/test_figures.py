@@ -146,6 +146,10 @@ def test_named_inputs_share_a_panel() -> None:
     assert labels(figure) == ["base.x (m)", "inputs (N, N m)", "energy − start (J)"]
     assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["thrust", "pitch"]
     assert labels(motion.plot("pitch")) == ["pitch"]
+    assert labels(motion.plot("v.base.v?")) == [f"v.base.v{axis} (m/s)" for axis in "xyz"]
+    assert '"chosen":["base.x","base.y","base.z","thrust"]' in motion.show(variables=["base.[xyz]", "thr*"]).text
+    with pytest.raises(ValueError, match="nothing to plot is called 'w.\\*'"):
+        motion.plot("w.*")
 
 
 def test_rolling_alone_has_no_violation_to_show() -> None:

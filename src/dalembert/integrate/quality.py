@@ -85,7 +85,10 @@ class Quality:
         words.append(f"constraints {self.violation:.1g}")
         if self.condition is not None:
             names = ", ".join(self.condition.names)
-            words.append(f"condition {self.condition.worst:.1g} at t = {self.condition_time:g} in {names}")
+            where = f"at t = {self.condition_time:g} in {names}"
+            # rows that say a thing twice, as those of two wheels on one axle do, are solved all the same
+            twice = self.condition.constraints == math.inf and max(self.condition.mass, self.condition.step) < math.inf
+            words.append(f"dependent constraints {where}" if twice else f"condition {self.condition.worst:.1g} {where}")
         return f"Quality({verdict}: {'; '.join(words)})"
 
 

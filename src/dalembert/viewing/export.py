@@ -24,10 +24,10 @@ from .quantities import (
     Motion,
     Shown,
     check_names,
-    check_quantity,
     held_inputs,
     motions,
     quality,
+    quantities_called,
     quantity_unit,
     samples,
     variable_unit,
@@ -258,8 +258,7 @@ def _chosen(run: Motion, variables: Sequence[str] | None) -> list[str]:
         return [*run.model.configuration.readings[:3], *run.model.input_columns[:2]] if len(run.t) > 1 else []
     names = [variables] if isinstance(variables, str) else list(variables)
     out: list[str] = []
-    for name in names:
-        check_quantity(run, name)
+    for name in (found for name in names for found in quantities_called(run, name)):
         is_frame = name in run.model.frame_names and name not in run.model.variables
         out += [f"{name}.{axis}" for axis in "xyz"] if is_frame else [name]
     return out

@@ -19,9 +19,9 @@ from .quantities import (
     Motion,
     Shown,
     check_names,
-    check_quantity,
     check_variables,
     motions,
+    quantities_called,
     quantity_of,
     quantity_unit,
     reading,
@@ -105,7 +105,7 @@ def plot_trajectory(
     about the world origin, and linear), "p" (generalized momenta), "inputs"; the default is the first three. Parts that
     a model does not have are left out. `variables` chooses by name (default: the first eight; with several trajectories
     the first four, each in its own panel). Names of parts and of any quantity that `trajectory[name]` takes (variables, inputs,
-    "v.theta", "p.theta", "lam.Distance(a, b)", frames, "bob.x") can also follow the trajectories directly.
+    "v.theta", "p.theta", "lam.Distance(a, b)", frames, "bob.x", patterns like "motor *") can also follow the trajectories directly.
     `names` labels the trajectories (the first and the `others`), `title` heads the figure.
 
     >>> import matplotlib; matplotlib.use("Agg")
@@ -117,7 +117,7 @@ def plot_trajectory(
     """
     runs = motions(trajectory, [x for x in others if not isinstance(x, str)])
     labels = check_names(runs, names)
-    words = [x for x in others if isinstance(x, str)]
+    words = [name for x in others if isinstance(x, str) for name in quantities_called(runs[0], x, PARTS)]
     if words:  # plot("theta", "energy")
         model = runs[0].model
         named = [w for w in words if w in model.variables or w in model.configuration.readings]
@@ -126,9 +126,7 @@ def plot_trajectory(
         show = [*(["variables"] if named else []), *parts, *(show or ())]
     show = ["variables", "energy", "constraints"] if show is None else [show] if isinstance(show, str) else show
     model = runs[0].model
-    for part in show:
-        if part not in PARTS:
-            check_quantity(runs[0], part, PARTS)
+    show = [name for part in show for name in quantities_called(runs[0], part, PARTS)]
     pushed = [part for part in show if part in model.inputs and part not in PARTS] if len(runs) == 1 else []
     panels: list[Panel] = []
     for part in show:

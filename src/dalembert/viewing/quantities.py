@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, nearest
+from ..arrays import Array, matching, nearest
 from ..errors import ModelError
 from ..model import Model
 
@@ -161,12 +161,16 @@ def quantity_of(run: Motion, name: str) -> Array | None:
         return None
 
 
-def check_quantity(run: Motion, name: str, others: Sequence[str] = ()) -> None:
-    """ValueError if the motion has no quantity of that name; `others` would also do."""
-    if quantity_of(run, name) is None:
+def quantities_called(run: Motion, name: str, others: Sequence[str] = ()) -> list[str]:
+    """The quantities that a name means, several where it is a pattern ("motor *"); one of `others` stands for itself. ValueError if there is none."""
+    if name in others or quantity_of(run, name) is not None:
+        return [name]
+    found = [run.quantities[i] for i in matching(name, run.quantities)]
+    if not found:
         close = nearest(name, (*run.quantities, *others))
         hint = f"; parts are {', '.join(others)}" if others else ""
         raise ValueError(f"nothing to plot is called {name!r}{close}: trajectory.quantities lists all names{hint}")
+    return found
 
 
 def motions(what: Shown | Sequence[Shown], others: Sequence[Shown] = ()) -> list[Motion]:
