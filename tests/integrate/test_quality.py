@@ -392,7 +392,9 @@ def test_the_condition_of_a_motion() -> None:
 
 def test_wheels_on_one_axle_say_a_thing_twice() -> None:
     """Both keep the axle from going sideways: the step solves such rows, and the quality says so instead of an infinite condition."""
-    wheels = [ty(y, ry(name, name=name, mass=1.0, inertia=(0.1, 0.2, 0.1))) for name, y in (("left", 0.5), ("right", -0.5))]
+    wheels = [
+        ty(y, ry(name, name=name, mass=1.0, inertia=(0.1, 0.2, 0.1))) for name, y in (("left", 0.5), ("right", -0.5))
+    ]
     axle = tx("x", ty("y", tz(0.3, rz("heading", *wheels))))
     cart = da.Model([axle], [da.RollingDisk(name, 0.3, axis="y", support="joints") for name in ("left", "right")])
     vi = da.MidpointVI(cart, dt=0.02)

@@ -148,7 +148,7 @@ def test_named_inputs_share_a_panel() -> None:
     assert labels(motion.plot("pitch")) == ["pitch"]
     assert labels(motion.plot("v.base.v?")) == [f"v.base.v{axis} (m/s)" for axis in "xyz"]
     assert '"chosen":["base.x","base.y","base.z","thrust"]' in motion.show(variables=["base.[xyz]", "thr*"]).text
-    with pytest.raises(ValueError, match="nothing to plot is called 'w.\\*'"):
+    with pytest.raises(ValueError, match=r"nothing to plot is called 'w\.\*'"):
         motion.plot("w.*")
 
 

@@ -256,9 +256,9 @@ def _chosen(run: Motion, variables: Sequence[str] | None) -> list[str]:
     """What is plotted first: as given, or the first variables and inputs."""
     if variables is None:
         return [*run.model.configuration.readings[:3], *run.model.input_columns[:2]] if len(run.t) > 1 else []
-    names = [variables] if isinstance(variables, str) else list(variables)
     out: list[str] = []
-    for name in (found for name in names for found in quantities_called(run, name)):
+    words = [variables] if isinstance(variables, str) else variables
+    for name in (found for word in words for found in quantities_called(run, word)):
         is_frame = name in run.model.frame_names and name not in run.model.variables
         out += [f"{name}.{axis}" for axis in "xyz"] if is_frame else [name]
     return out

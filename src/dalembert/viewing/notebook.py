@@ -69,8 +69,8 @@ def show(
     """A motion (or several, or a bare Model) as a page that plays in place in a notebook; nothing is fetched from a network.
 
     `trajectory` is a Trajectory, a list of them or a Model; `others` are drawn over it, called `names`; `title` heads the page. `variables` are the
-    quantities that are plotted first (patterns, too: "motor *"), `height` is that of the page in pixels, `autoplay` starts the motion at once, `max_samples` bounds its
-    size in the notebook's file. Works in JupyterLab, VS Code and whatever shows HTML; returns the `Page`.
+    quantities that are plotted first (patterns, too: "motor *"), `height` is that of the page in pixels, `autoplay` starts the motion at once,
+    `max_samples` bounds its size in the notebook's file. Works in JupyterLab, VS Code and whatever shows HTML; returns the `Page`.
 
     >>> from dalembert import Gravity, Model, rx, tz
     >>> pendulum = Model([rx("theta", tz(-1.0, name="bob", mass=1.0))], [Gravity()], name="pendulum")
