@@ -10,11 +10,12 @@
 //           without gaps this is the projection operator of Schultz, Johnson, Murphey with those gains,
 //   linear  X + a dX, U + a dU: opens gaps instead of following the steps.
 //
-// Gauss-Newton is used while it contracts, also slowly where Newton's model has no minimum, and where that must be
-// regularized so strongly that Gauss-Newton wins more. The first step is linear where it promises much more than the
-// roll, gaps weighed by their costates, or leads to a straight line between the ends of the linear one where that
-// promises more still: problems far from their optimum are solved along curves that no motion could take. delta grows
-// where a step is shortened or wins less than its model promised, and falls again.
+// Gauss-Newton is used while it contracts, near the optimum only where it does so as Newton would, also slowly where
+// Newton's model has no minimum, and where that must be regularized so strongly that Gauss-Newton wins more. The first
+// step is linear where it promises much more than the roll, gaps weighed by their costates, or leads to a straight line
+// between the ends of the linear one where that promises more still: problems far from their optimum are solved along
+// curves that no motion could take. delta grows where a step is shortened or wins less than its model promised, and
+// falls again.
 //
 // What a problem is stands in shooting_problem.hpp, what bounds and constraints bring in interior.hpp.
 //
@@ -238,8 +239,9 @@ class Shooting {
  private:
   static constexpr double kDelta = 1e-3, kGrow = 5.0, kFall = 3.0;  // the smallest regularization that is not zero
   static constexpr double kBent = 1.0;                              // a model regularized more than this says little
-  static constexpr int kGiveUp = 8;  // so many short steps in a row with open gaps: back to a motion
-  static constexpr int kOpen = 60;   // so many iterations with open gaps
+  static constexpr double kNear = 1e-3;  // below this promised share of the merit Newton's step is the better one
+  static constexpr int kGiveUp = 8;      // so many short steps in a row with open gaps: back to a motion
+  static constexpr int kOpen = 60;       // so many iterations with open gaps
   static constexpr int kResets = 10;
   static constexpr const char* kUnsteered =
       "no feedback stabilizes the motion: the Riccati sweep overflows or no regularization helps; shorten the horizon, "
@@ -573,11 +575,12 @@ class Shooting {
     *primal = std::max(gap(), inside_.residual());
   }
 
-  // While the barrier problem is solved well enough for its mu: a smaller mu
+  // While the barrier problem is solved well enough for its mu: a smaller mu. Those of large mu lead to one minimum or
+  // another and are solved better than later ones, which are only on the way
   void lower_barrier(double dual, double primal, double scale, double least) {
     bool changed = false;
     double& mu = inside_.mu;
-    while (mu > least && std::max({dual, primal, inside_.complementarity(mu) / scale}) <= 10 * mu) {
+    while (mu > least && std::max({dual, primal, inside_.complementarity(mu) / scale}) <= (mu < 0.1 ? 50 : 10) * mu) {
       mu = std::max(least, std::min(0.2 * mu, std::pow(mu, 1.5)));
       changed = true;
     }
@@ -604,7 +607,8 @@ class Shooting {
       if (contraction_ && !filtering_) {
         if (!gauss) gauss = solve(false, Kind::gauss, 0.0);
         if (gauss) left = (std::fabs(gauss->slope) + penalty_ * curve_->off) / contraction_size_;
-        contracts = left < (contraction_length_ >= 1.0 ? 0.05 : 0.3);
+        const bool near = gauss && left * contraction_size_ < kNear * std::fabs(curve_->merit(penalty_));
+        contracts = left < (near ? 1e-3 : contraction_length_ >= 1.0 ? 0.05 : 0.3);
       }
       contraction_ = false;
       if (contracts && gauss) {
