@@ -234,7 +234,7 @@ def _camera(model: Model, up: Array | None, poses: Array, points: Array, extent:
         target, follow = (low + high) / 2, False
         radius = 0.58 * max(float(np.linalg.norm(high - low)), extent)  # with a margin for the bodies themselves
     else:  # it runs away: keep to the start
-        target, radius, follow = points[0].mean(axis=0), 0.75 * extent, True
+        target, radius, follow = points[0].mean(axis=0), 0.9 * extent, True
     direction = math.cos(elevation) * (math.cos(azimuth) * front + math.sin(azimuth) * right) + math.sin(elevation) * up
     ground = float(max((cloud @ up).min(), target @ up - 2.5 * extent) - 0.06 * extent)
     return Camera(triple(direction), triple(target), triple(up), radius, follow), ground
