@@ -147,7 +147,7 @@ void velocity_second(Work<double>& w, Work<Dual>& d, const StepOptions& o, doubl
     if (!seen) continue;
     for (int i = 0; i < nv; ++i) v[i] = i == k0;
     dual_step(d, w, o, dt, at_x ? v : nullptr, at_x ? nullptr : v, -1);
-    velocity_rows(d, slots<Dual>(o, Dual(dt)), Dual(dt));
+    velocity_rows(d, slots<Dual>(o, Dual(dt)));
     const Ball* ball = M.v_q[k0] < 0 ? &M.balls[-1 - M.v_q[k0]] : nullptr;  // the direction turns it
     const V3<double> e = ball ? three(v + ball->v) : zero3<double>();
     for (int k = 0; k < nv; ++k) {

@@ -59,6 +59,48 @@ template <class T> struct BallColumns {
   }
 };
 
+typedef double Four __attribute__((vector_size(32)));
+typedef double FourU __attribute__((vector_size(32), aligned(8)));
+DAL_INLINE Four four(const Mat3<double>& m, int row) { return Four{m(row, 0), m(row, 1), m(row, 2), 0}; }
+
+// The same for columns that lie side by side, entry by entry (`step` apart): rows of three times matrices. Returns the
+// products of the columns of P by x and of Q by y.
+DAL_INLINE Mat3<double> combine_beside(const BallMap<double>& m, double* P1, double* P2, double* Q1, double* Q2,
+                                       int step) {
+  Four x1[3], x2[3], y1[3], y2[3], left[8], N[3] = {};
+  for (int c = 0; c < 3; ++c)
+    x1[c] = four(m.x1, c), x2[c] = four(m.x2, c), y1[c] = four(m.y1, c), y2[c] = four(m.y2, c);
+  auto put = [](double* to, const Four& row) {  // what lies beside stays
+    Four all = *reinterpret_cast<const FourU*>(to);
+    all = __builtin_shufflevector(row, all, 0, 1, 2, 7);
+    *reinterpret_cast<FourU*>(to) = all;
+  };
+  auto combine = [&](double* one, double* two, Four& x, Four& y) __attribute__((always_inline)) {
+    const double *a = one, *b = two;
+    x = x1[0] * a[0] + x1[1] * a[1] + x1[2] * a[2];
+    y = y1[0] * a[0] + y1[1] * a[1] + y1[2] * a[2];
+    x += x2[0] * b[0] + x2[1] * b[1] + x2[2] * b[2];
+    y += y2[0] * b[0] + y2[1] * b[1] + y2[2] * b[2];
+    put(one, x);
+    put(two, y);
+  };
+#pragma GCC unroll 8
+  for (int l = 0; l < 8; ++l) {
+    Four y;
+    combine(P1 + l * step, P2 + l * step, left[l], y);
+  }
+#pragma GCC unroll 8
+  for (int l = 0; l < 8; ++l) {
+    Four x, y;
+    combine(Q1 + l * step, Q2 + l * step, x, y);
+    for (int c = 0; c < 3; ++c) N[c] += y * left[l][c];
+  }
+  Mat3<double> out;
+  for (int c = 0; c < 3; ++c)
+    for (int e = 0; e < 3; ++e) out(c, e) = N[c][e];
+  return out;
+}
+
 // second derivatives by the slots of a ball, from its columns: P_c.Q_e for c <= e
 template <class T> struct BallHessian {
   Mat3<T> h11, h12, h22;
@@ -117,8 +159,10 @@ DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all,
     const bool massive = b.joint < M.nm;
     int at[3] = {0, 0, 0};
     BallColumns<T> P, Q;
-    if (massive) {
+    if (massive)
       for (int c = 0; c < 3; ++c) at[c] = by_joint ? 8 * (b.joint + c) : lane_of<T>(b.joint + c, 8);
+    const bool beside = std::is_same_v<T, double> && massive && !all && !by_joint && at[2] == at[0] + 2;
+    if (massive && !beside) {
       P.read(P1, P2, at, step);
       Q.read(Q1, Q2, at, step);
     }
@@ -144,7 +188,9 @@ DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all,
         for (int c = 0; massive && c < 3; ++c) (&push.x)[c] -= dt * slope_of_tree(w, b.joint + c);
       }
       m.N = ball_own(m, alpha, beta, push) * dt;
-      if (massive) {
+      if constexpr (std::is_same_v<T, double>)
+        if (beside) m.N = m.N + combine_beside(m, P1 + at[0], P2 + at[0], Q1 + at[0], Q2 + at[0], step);
+      if (massive && !beside) {
         const BallColumns<T> X = P.combine(m, P1, P2, at, step), Y = Q.combine(m, Q1, Q2, at, step);
 #pragma GCC unroll 3
         for (int c = 0; c < 3; ++c)

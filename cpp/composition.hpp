@@ -40,8 +40,9 @@ template <class T> struct History {
     return equal;
   }
 
-  // outputs: y (nd), guess of the configuration dt later
-  void guess(T* y, int nd, double dt) const {
+  // outputs: y (nd), guess of the configuration dt later. Weights of unequal steps are kept for each part of a composed
+  // step: they come back with the next one.
+  void guess(T* y, int nd, double dt, int part = 0) {
     const T *a = q[0], *b = q[1], *c = q[2], *d = q[3];
     bool equal = true;
     for (int i = 0; i + 1 < count; ++i) equal = equal && step[i] == dt;
@@ -57,30 +58,74 @@ template <class T> struct History {
         for (int i = 0; i < nd; ++i) y[i] = a[i];
       return;
     }
-    double time[kMost] = {};
-    for (int i = 1; i < count; ++i) time[i] = time[i - 1] - step[i - 1];
-    interpolate(y, nd, q, time, count, dt);
+    Weights& w = weights[part];
+    bool known = w.count == count && w.dt == dt;
+    for (int i = 0; i + 1 < count; ++i) known = known && w.step[i] == step[i];
+    if (!known) {
+      double time[kMost] = {};
+      for (int i = 1; i < count; ++i) time[i] = time[i - 1] - step[i - 1];
+      w.make(time, count, dt);
+      w.dt = dt;
+      for (int i = 0; i + 1 < count; ++i) w.step[i] = step[i];
+    }
+    w.sum(y, nd, q);
   }
 
-  // the polynomial through (time[i], rows[i]) at t; of the first rows only where all of them would give weights too
-  // large to trust
-  static void interpolate(T* y, int nd, T* const* rows, const double* time, int count, double t) {
-    double weight[kMost + 1] = {1};
-    int n = 1;
-    for (; n < count; ++n) {
-      double l[kMost + 1], size = 0;
-      for (int i = 0; i <= n; ++i) {
-        l[i] = 1;
-        for (int j = 0; j <= n; ++j)
-          if (j != i) l[i] *= (t - time[j]) / (time[i] - time[j]);
-        size += __builtin_fabs(l[i]);
+  // of the polynomial through `count` rows at the times time[i], at t; of the first rows only where all of them would
+  // give weights too large to trust
+  struct Weights {
+    double dt = 0, step[kMost] = {}, weight[kMost + 1] = {1};
+    int count = 0, rows = 0;
+    void make(const double* time, int all, double t) {
+      count = all, rows = 1, weight[0] = 1;
+      for (; rows < count; ++rows) {
+        double l[kMost + 1], size = 0;
+        for (int i = 0; i <= rows; ++i) {
+          l[i] = 1;
+          for (int j = 0; j <= rows; ++j)
+            if (j != i) l[i] *= (t - time[j]) / (time[i] - time[j]);
+          size += __builtin_fabs(l[i]);
+        }
+        if (!(size <= 20)) break;  // times too close to each other, or far from t
+        for (int i = 0; i <= rows; ++i) weight[i] = l[i];
       }
-      if (!(size <= 20)) break;  // times too close to each other, or far from t
-      for (int i = 0; i <= n; ++i) weight[i] = l[i];
     }
-    for (int i = 0; i < nd; ++i) y[i] = T(weight[0]) * rows[0][i];
-    for (int m = 1; m < n; ++m)
-      for (int i = 0; i < nd; ++i) y[i] += T(weight[m]) * rows[m][i];
+    void sum(T* y, int nd, T* const* q) const {
+      for (int i = 0; i < nd; ++i) y[i] = T(weight[0]) * q[0][i];
+      for (int m = 1; m < rows; ++m)
+        for (int i = 0; i < nd; ++i) y[i] += T(weight[m]) * q[m][i];
+    }
+  };
+  Weights weights[kMostParts];
+};
+
+// What is systematic in the misses of those guesses: the ends of the parts of a composed step lie off one smooth curve,
+// each part's by its own amount, which changes little from step to step. The guess is moved by the miss of the same
+// part of the step before.
+template <class T> struct Misses {
+  T *guess = nullptr, *by = nullptr;  // (nqd), (kMostParts, nqd)
+  double length[kMostParts];          // of the part whose miss that is; 0: none is known
+  double begun = 0;                   // length of the part that was guessed last, 0 without a whole history
+
+  template <class Take> void layout(Take take, size_t nqd) {
+    take(guess, nqd);
+    take(by, kMostParts * nqd);
+  }
+  void forget() {
+    for (double& x : length) x = 0;
+  }
+  // y (n): the guess by history for a part of the length h; moved
+  DAL_INLINE void move(T* y, int n, const History<T>& history, int part, double h) {
+    begun = history.count == History<T>::kMost ? h : 0;
+    const T* miss = by + size_t(part) * n;
+    for (int i = 0; i < n; ++i) guess[i] = y[i];
+    if (length[part] == h)
+      for (int i = 0; i < n; ++i) y[i] += miss[i];
+  }
+  // y (n): where that part has ended
+  DAL_INLINE void note(const T* y, int n, int part) {
+    length[part] = begun;
+    for (int i = 0; i < n; ++i) by[size_t(part) * n + i] = y[i] - guess[i];
   }
 };
 
@@ -141,7 +186,11 @@ int solve_parts(Work<double>& w, const StepOptions& o, const Parts& parts, doubl
     if (n == 1 && have_end && part + 1 < parts.count) n = 2;
     if (have_end && part + 1 == parts.count)
       for (int i = 0; i < nqd; ++i) w.step.y[i] = y[i];
-    else History<double>::interpolate(w.step.y, nqd, rows, time, n, parts.end[part + 1]);
+    else {
+      History<double>::Weights all;
+      all.make(time, n, parts.end[part + 1]);
+      all.sum(w.step.y, nqd, rows);
+    }
     normalize_balls(M, w.step.y, 0, nd);
     set_reference(w, w.step.x);
     start_constraints(w);

@@ -5,6 +5,7 @@
 #pragma once
 #include "free_bodies.hpp"
 #include "loops.hpp"
+#include "small.hpp"
 
 namespace dalembert {
 namespace DALEMBERT_ARCH {
@@ -155,8 +156,10 @@ template <class T> void step_matrix(Work<T>& w, const Slots<T>& s, const T& dt) 
 
 // Newton matrix at the current midpoint, factored; true where the pivots are usable
 //
+// small: for small_direction()
+//
 // reads kin, twists, comp.H, comp.c; writes comp.IC, gen, newton, step.floor; scratch: local
-template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt) {
+template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T dt, bool small = false) {
   Slots<T> s = slots<T>(o, dt);
   composites(w, false);
   if (by_joint(w)) {
@@ -174,6 +177,8 @@ template <class T> MaskOf<T> newton_matrix(Work<T>& w, const StepOptions& o, T d
   step_matrix(w, s, dt);
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * T(o.minus));
   set_floor(w, dt);
+  if constexpr (std::is_same_v<T, double>)
+    if (small) return small_factor(w);
   return factor(w);
 }
 
@@ -302,6 +307,53 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   }
 }
 
+// The same after small_factor().
+//
+// reads newton.inverse, step.r, con.C0, C1, h; writes step.dy, con.dlam, newton.columns, con.schur
+inline void small_direction(Work<double>& w, double dt, bool fresh) {
+  const ModelData& M = *w.M;
+  const int nc = M.nc, nd = M.nd;
+  by_size(nd, [&](auto size) {
+    constexpr int n = decltype(size)::value, vecs = (n + kWidth - 1) / kWidth;
+    const double* A = w.newton.inverse;
+    double *X = w.newton.columns, *x = X + nc * kSmallMatrix;
+    for (int c = 0; fresh && c < nc; ++c) times_columns<n>(A, w.con.C0 + c * M.nv, X + c * kSmallMatrix);
+    times_columns<n>(A, w.step.r, x);
+    if (nc) {
+      for (int c = 0; c < nc; ++c) {
+        const double* row = w.con.C1 + c * M.nv;
+        auto times = [&](const double* column) {
+          double even = row[0] * column[0], odd = 0;
+#pragma GCC unroll 8
+          for (int i = 1; i < n; ++i) (i & 1 ? odd : even) += row[i] * column[i];
+          return even + odd;
+        };
+        for (int k = 0; k < nc; ++k) w.con.schur[c * nc + k] = times(X + k * kSmallMatrix);
+        w.con.dlam[c] = times(x) - w.con.h[c] / dt;
+      }
+      schur_solve(w, w.con.schur, w.con.dlam, 1, 1, false);
+    }
+    Vec dy[vecs];
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; ++v) dy[v] = -load(x + v * kWidth);
+    for (int c = 0; c < nc; ++c)
+#pragma GCC unroll 4
+      for (int v = 0; v < vecs; ++v) dy[v] += load(X + c * kSmallMatrix + v * kWidth) * splat(w.con.dlam[c]);
+#pragma GCC unroll 8
+    for (int i = 0; i < n; ++i) w.step.dy[i] = dt * dy[i / kWidth][i % kWidth];
+  });
+}
+
+// The direction of Newton's iteration after newton_matrix(), or (not fresh) with the factors of an earlier one.
+//
+// reads and writes as velocity_rows() and direction_step()
+template <class T> void next_direction(Work<T>& w, const StepOptions& o, T dt, bool fresh) {
+  if (w.M->nh < w.M->nc) velocity_rows(w, slots<T>(o, dt), fresh);
+  if constexpr (std::is_same_v<T, double>)
+    if (is_small(w)) return small_direction(w, dt, fresh);
+  direction_step(w, dt, fresh);
+}
+
 // v (nd) <- the nearest velocity in the kinetic metric with C v + b = 0, prescribed velocities in w.kin.v; after the
 // mass matrix was factored. C (nc x nv), b in w.con.b. Writes w.con.X, w.con.schur, w.con.dlam.
 inline void along_constraints(Work<double>& w, const double* C, double* v) {
@@ -335,6 +387,7 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
   bool keep = w.newton.use_packed;
   w.newton.use_packed = true;
   Slots<double> s = slots<double>(o, dt);
+  if (M.nh < nc) velocity_rows(w, s);
   composites(w, false);
   step_matrix(w, s, dt);
   elements_to_newton(w, w.kin.q, w.kin.v, s, dt * o.minus);
@@ -369,7 +422,8 @@ inline bool dense_direction(Work<double>& w, const StepOptions& o, double dt) {
 // residual and constraints at w.step.y, w.con.lam; returns the error in units of the tolerance, or of the stop
 // (converged when <= 1)
 //
-// reads step.x, y, p, u, con.lam, con.C0, step.floor; writes what residual() writes, kin.end, con.h, size, C1,
+// reads step.x, y, p, u, con.lam, con.C0, step.floor; writes what residual() writes, kin.end, con.h, size, C1 of the
+// holonomic constraints (of those on velocities velocity_rows() does, where a direction is looked for),
 // step.relative
 template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
   const ModelData& M = *w.M;
@@ -383,7 +437,7 @@ template <class T> T evaluate(Work<T>& w, const StepOptions& o, T dt) {
     if constexpr (std::is_same_v<T, double>)
       if ((wrenches = w.loops.on)) constraint_wrenches(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.loops.end);
     if (!wrenches) constraint_rows(w, w.step.y, w.kin.end, w.con.h, w.con.size, w.con.C1);
-    if (M.nh < M.nc) velocity_rows(w, slots<T>(o, dt), dt);
+    if (M.nh < M.nc) velocity_values(w, dt);
     for (int c = 0; c < M.nc; ++c) e = larger(e, fabs_(w.con.h[c]) / (T(o.h_tolerance) * w.con.size[c] + T(1e-300)));
   }
   if (!(o.stop > 0)) return e;
@@ -460,8 +514,8 @@ inline void note_guess(Work<double>& w, const StepOptions& o, double dt) {
   w.step.floor = 0;
   evaluate(w, o, dt);
   if (!w.M->flat && refuse_guess(w, o, dt)) evaluate(w, o, dt);
-  if (!newton_matrix(w, o, dt)) return;
-  direction_step(w, dt, true);
+  if (!newton_matrix(w, o, dt, is_small(w))) return;
+  next_direction(w, o, dt, true);
   note_direction(w, dt);
 }
 
@@ -500,16 +554,16 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
     if constexpr (Traits<T>::width == 1) {
       bool reuse = fresh && !(o.stop > 0) && value_of(e) < value_of(prev) &&
                    value_of(e) * (value_of(e) / value_of(prev)) * 4 <= 1;
-      if (!reuse && !newton_matrix(w, o, dt)) {
+      if (!reuse && !newton_matrix(w, o, dt, is_small(w))) {
         *error = T(kSingular);
         return false;
       }
-      direction_step(w, dt, !reuse);
+      next_direction(w, o, dt, !reuse);
       fresh = true;
     } else {
       bool reuse = it == 1 && !(o.stop > 0);  // the same rule for every lane, whatever its neighbours do
       if (!reuse) newton_matrix(w, o, dt);
-      direction_step(w, dt, !reuse);
+      next_direction(w, o, dt, !reuse);
     }
     if (w.step.watched) note_direction(w, dt);
     MaskOf<T> go = mask_not(done);

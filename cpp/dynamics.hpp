@@ -132,7 +132,7 @@ template <class T> MaskOf<T> acceleration(Work<T>& w, T* acc, T* lam) {
       if (c < M.nh) {
         constraint(w, e, w.kin.q, w.kin.mid, 2, (const T*)nullptr, &size);
       } else {
-        as_velocity(e, [&](auto kind) { kind.value(w, e, w.kin.q, w.kin.mid, 2); });
+        as_velocity(e, [&](auto kind) { kind.value(w, e, nullptr, w.kin.q, w.kin.mid, 2); });
         for (int i = 0; i < e.n; ++i) g += w.local.a[i] * w.kin.v[lv[i]];
       }
       for (int i = 0; i < e.n; ++i) {

@@ -83,6 +83,7 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     take(e->buffer, 2 * (nx + nq + nU) + nc);
     for (double*& q : e->history.q) take(q, nqd);
     for (double*& q : e->kept_history.q) take(q, nqd);
+    e->misses.layout(take, nqd);
     e->quality.layout(M, take);
     e->kept_quality.layout(M, take);
     take(e->kept_p, nd);
@@ -130,6 +131,7 @@ static Scratch* make(const ModelData& M, bool linearization, bool lanes) {
     e->lane_block = carve([&](auto take) {
       take(e->lane_rho, nq - nqd);
       for (Lanes*& q : e->lane_history.q) take(q, nqd);
+      e->lane_misses.layout(take, nqd);
       e->lane_quality.layout(M, take);
     });
   if (!e->lane_block) {
@@ -470,6 +472,7 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
   set_reference(w, w.step.x);
   int iterations = 0, status = StepNotConverged;
   const bool told = o.stop > 0;  // Newton's iteration does not begin with the extrapolated guess
+  const bool composed = parts.count > 1 && !told;
   w.step.noted = false;
   w.step.judged = judged;
   w.step.watched = judged && !told && e->history.even(h);
@@ -485,7 +488,8 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
     if (stopped_step(w, o, h, &iterations, error)) status = StepOk;
   }
   if (status != StepOk) {
-    e->history.guess(w.step.y, nqd, h);
+    e->history.guess(w.step.y, nqd, h, part);
+    if (composed) e->misses.move(w.step.y, nqd, e->history, part, h);
     normalize_balls(*w.M, w.step.y, 0, w.M->nd);
     status = step(w, o.without_stop(), h, &iterations, error);
   }
@@ -496,6 +500,7 @@ static int rollout_part(Engine* e, const StepOptions& o, const Parts& parts, int
     e->quality.take_middle(w, o, parts, part, h, *judged);
     e->quality.add_part(w, o, parts, part, h);
   }
+  if (composed) e->misses.note(w.step.y, nqd, part);
   e->history.push(w.step.y, nqd, h);
   advance(w);
   return StepOk;
@@ -601,6 +606,7 @@ static RolloutStatus rollout(Scratch* s, const Options& opt, const Rollout& r, i
     for (int c = 0; c < nc; ++c) w.con.lam[c] = 0;
     e->history.count = 0;
     e->history.push(w.step.x, nqd, 0);
+    e->misses.forget();
     e->quality.start(M, r.U || r.K, r.adapt > 0 || o.stop > 0);
     checks = Checks{};
     e->share = 0;

@@ -18,6 +18,8 @@ struct Engine {
   ParameterScratch* parameters = nullptr;  // made when somebody asks for derivatives by them
   History<double> history;
   History<Lanes> lane_history;
+  Misses<double> misses;  // of composed steps
+  Misses<Lanes> lane_misses;
   Lanes* lane_rho = nullptr;  // prescribed values at the start of a step
   Quality<double> quality;    // of the motion that rollout() follows
   Quality<Lanes> lane_quality;

@@ -31,6 +31,7 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
   for (int c = 0; c < nc; ++c) w.con.lam[c] = Lanes(0.0);
   history.count = 0;
   history.push(w.step.x, nqd, 0);
+  e->lane_misses.forget();
   e->lane_quality.start(M, r[0].U, o.stop > 0);
   for (Checks& c : e->checks) c = Checks{};
   set_reference(w, w.step.x);
@@ -54,7 +55,9 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
       }
       if (o.stop > 0)
         for (int i = 0; i < nqd; ++i) w.step.y[i] = w.step.x[i];
-      else history.guess(w.step.y, nqd, h);
+      else history.guess(w.step.y, nqd, h, part);
+      const bool composed = parts.count > 1 && !(o.stop > 0);
+      if (composed) e->lane_misses.move(w.step.y, nqd, history, part, h);
       normalize_balls(M, w.step.y, 0, nd);
       set_reference(w, w.step.x);
       int iterations = 0;
@@ -100,6 +103,7 @@ void rollout_lanes(Scratch* s, const Options& opt, const Rollout* r, int count, 
           for (int i = 0; i < nd; ++i) w.step.p_next[i].v[l] = w.step.p[i].v[l];
         }
       if (judged) e->lane_quality.add_part(w, o, parts, part, h);
+      if (composed) e->lane_misses.note(w.step.y, nqd, part);
       history.push(w.step.y, nqd, h);
       advance(w);
     }

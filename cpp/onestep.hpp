@@ -50,7 +50,7 @@ MaskOf<T> prepare(Work<T>& w, const StepOptions& o, T dt, bool fresh, bool secon
   Slots<T> s = slots<T>(o, dt);
   if constexpr (std::is_same_v<T, double>) use_dense_rows(w, true);
   if (!fresh) residual(w, o, dt);
-  if (w.M->nh < w.M->nc) velocity_rows(w, s, dt);
+  if (w.M->nh < w.M->nc) velocity_rows(w, s);
   composites(w, second_order);
   w.loops.factored = false;
   if constexpr (std::is_same_v<T, double>)

@@ -14,38 +14,60 @@ namespace DALEMBERT_ARCH {
 // reads q, P; writes C, con.b; scratch: local
 template <class T> DAL_APART void velocity_directions(Work<T>& w, const T* q, const Poses<T>& P, T* C) {
   const ModelData& M = *w.M;
+  const Element* before = nullptr;
   for (int c = M.nh; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    w.con.b[c] = as_velocity(e, [&](auto kind) { return kind.value(w, e, q, P, 1); });
+    w.con.b[c] = as_velocity(e, [&](auto kind) { return kind.value(w, e, before, q, P, 1); });
+    before = &e;
     const int* lv = M.local_v.data() + e.vars;
     for (int i = 0; i < M.nv; ++i) C[c * M.nv + i] = T(0.0);
     for (int i = 0; i < e.n; ++i) C[c * M.nv + lv[i]] += w.local.gradient[i];
   }
 }
 
-// c, what it is judged against, and its derivatives by both ends, by the slots of the step (and the maps of balls, as
-// for forces); after residual()
+// c, and what it is judged against; after residual()
 //
-// reads kin.q, v, mid, balls; writes con.h, size, C1, Cx, b_mid; scratch: local
-template <class T> DAL_APART void velocity_rows(Work<T>& w, const Slots<T>& s, const T& dt) {
+// reads kin.q, v, mid; writes con.h, size; scratch: local
+template <class T> DAL_APART void velocity_values(Work<T>& w, const T& dt) {
   const ModelData& M = *w.M;
-  const int nv = M.nv;
-  for (size_t i = 0; i < M.balls.size(); ++i) ball_slots(w.balls[i]);
   const Element* before = nullptr;
   for (int c = M.nh; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    const T b = as_velocity(e, [&](auto kind) { return kind.rate(w, e, before, w.kin.q, w.kin.v, w.kin.mid); });
+    const T b = as_velocity(e, [&](auto kind) { return kind.value(w, e, before, w.kin.q, w.kin.mid, 1); });
     before = &e;
-    const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars, n = e.n;
+    const int *lv = M.local_v.data() + e.vars, *lq = M.local_q.data() + e.vars;
     const double* turn = M.local_turn.data() + e.vars;
-    const T *a = w.local.gradient, *by_q = w.local.a;
-    T *first = w.local.c, *second = w.local.d;
+    const T* a = w.local.gradient;
     T rate = b, size = fabs_(b), rounding = T(0.0);
-    for (int k = 0; k < n; ++k) {
+    for (int k = 0; k < e.n; ++k) {
       const T t = a[k] * w.kin.v[lv[k]];
       rate += t;
       size += fabs_(t);
       rounding += fabs_(a[k]) * ((lq[k] < 0 ? T(0.0) : fabs_(w.kin.q[lq[k]])) + T(turn[k]));
+    }
+    w.con.h[c] = dt * rate;
+    w.con.size[c] = fabs_(dt) * size + rounding;
+  }
+}
+
+// Derivatives of c by both ends, by the slots of the step (and the maps of balls, as for forces); after residual().
+// slots: of the balls, are they there already? (ball_generators() makes them, too)
+//
+// reads kin.q, v, mid, balls; writes con.C1, Cx, b_mid; scratch: local
+template <class T> DAL_APART void velocity_rows(Work<T>& w, const Slots<T>& s, bool slots = false) {
+  const ModelData& M = *w.M;
+  const int nv = M.nv;
+  for (size_t i = 0; !slots && i < M.balls.size(); ++i) ball_slots(w.balls[i]);
+  const Element* before = nullptr;
+  for (int c = M.nh; c < M.nc; ++c) {
+    const Element& e = M.constraints[c];
+    // b is also the derivative of c by dt, with both ends held
+    w.con.b_mid[c] = as_velocity(e, [&](auto kind) { return kind.rate(w, e, before, w.kin.q, w.kin.v, w.kin.mid); });
+    before = &e;
+    const int *lv = M.local_v.data() + e.vars, n = e.n;
+    const T *a = w.local.gradient, *by_q = w.local.a;
+    T *first = w.local.c, *second = w.local.d;
+    for (int k = 0; k < n; ++k) {
       first[k] = s.a1 * by_q[k] + s.b1 * a[k];
       second[k] = s.a2 * by_q[k] + s.b2 * a[k];
     }
@@ -60,9 +82,6 @@ template <class T> DAL_APART void velocity_rows(Work<T>& w, const Slots<T>& s, c
       }
       for (int k = 0; k < 3; ++k) first[at[k]] = x[k], second[at[k]] = y[k];
     });
-    w.con.b_mid[c] = b;  // also its derivative by dt, with both ends held
-    w.con.h[c] = dt * rate;
-    w.con.size[c] = fabs_(dt) * size + rounding;
     T *C1 = w.con.C1 + c * nv, *Cx = w.con.Cx + (c - M.nh) * nv;
     for (int i = 0; i < nv; ++i) C1[i] = Cx[i] = T(0.0);
     for (int k = 0; k < n; ++k) {
@@ -82,7 +101,7 @@ DAL_APART void velocity_slopes(Work<T>& w, const T* q, const Poses<T>& P, const 
   const ModelData& M = *w.M;
   for (int c = M.nh; c < M.nc; ++c) {
     const Element& e = M.constraints[c];
-    as_velocity(e, [&](auto kind) { kind.value(w, e, q, P, 2); });
+    as_velocity(e, [&](auto kind) { kind.value(w, e, nullptr, q, P, 2); });
     const int *lv = M.local_v.data() + e.vars, n = e.n;
     const T f = factor * weight[c];
     for (int i = 0; i < n; ++i)

@@ -88,11 +88,13 @@ template <class T> struct AlongDirection {
 };
 
 // ---- linear algebra
+constexpr int kSmallMatrix = 8;  // most variables of a Newton matrix that is inverted in registers
 template <class T> struct NewtonMatrix {
   T *lower, *upper;                      // packed rows along the elimination tree (9.2)
   T* inverse_pivot;                      // nd
   T *Phi, *phi, *U, *W, *inverse_D, *z;  // O(n) elimination (10.1)
   T* diagonal;                           // what elements add there
+  T *inverse, *columns;                  // few variables: columns of the inverse, N^-1 (C0^T, r) (small.hpp)
   bool use_packed = false;  // linearization needs the packed matrix even when steps use the O(n) elimination
 };
 template <class T> struct RowLists {  // sums of rows (solver.hpp, Lists)
@@ -291,6 +293,9 @@ template <class T> struct Work {
       take(newton.z, nm);
     }
     take(newton.diagonal, nd);
+    const bool few = std::is_same_v<T, double> && m.nd <= kSmallMatrix;
+    take(newton.inverse, few ? kSmallMatrix * kSmallMatrix : 0);
+    take(newton.columns, few ? kSmallMatrix * (nc + 1) : 0);
     const size_t entries = 2 * (m.elim_path.size() + nd) + (nc + 1) * (nv + nc);
     take(lists.coefficient, entries);
     take(lists.source, entries);

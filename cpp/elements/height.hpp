@@ -10,13 +10,29 @@ namespace DALEMBERT_ARCH {
 struct Height : LocalConstraint<Height> {
   template <class T>
   static T value(Work<T>& w, const Element& e, const T* q, const Poses<T>& P, int order, const T* delta, T* size) {
-    T h = Direction::value(w, e, q, P, order, delta, size);
     const T rho = T(e.par[6]);
+    const bool disk = e.par[3] != 0 || e.par[4] != 0 || e.par[5] != 0;
+    if (order < 2) {
+      V3<T> moment = zero3<T>();
+      T s = T(1.0);
+      if (disk) {  // ds/dc = -c/s, and an axis w that turns n alone changes c by w.(n x N)
+        const Site &sa = w.M->sites[e.site_a], &sc = w.M->sites[e.site_c];
+        const V3<T> N = mul(site_rotation(*w.M, sc, P), vec3<T>(e.par)),
+                    n = mul(site_rotation(*w.M, sa, P), vec3<T>(e.par + 3));
+        const T c = dot(N, n);
+        s = sqrt_(T(1.0) - c * c);
+        moment = cross(n, N) * (rho * c / s);
+      }
+      const T h = Direction::slope(w, e, P, moment, size);
+      *size += rho;
+      return h - rho * s;
+    }
+    const T h = Direction::value(w, e, q, P, order, delta, size);
     *size += rho;
-    if (e.par[3] == 0 && e.par[4] == 0 && e.par[5] == 0) return h - rho;
+    if (!disk) return h - rho;
     // c = N.n and its derivatives, by the product rule, as Direction has N.d; it has left N_i in vec_a
     const ModelData& M = *w.M;
-    const unsigned char *anc = order < 2 ? nullptr : ancestry_of(w, e), *flag = M.path_flag.data() + e.vars;
+    const unsigned char *anc = ancestry_of(w, e), *flag = M.path_flag.data() + e.vars;
     const int m = e.n;
     const V3<T> N = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(e.par)),
                 n = mul(site_rotation(M, M.sites[e.site_a], P), vec3<T>(e.par + 3));
@@ -39,7 +55,7 @@ struct Height : LocalConstraint<Height> {
       dc_i[i] = dot(dN_i[i], n) + dot(N_i[i], dn) + dot(dN, n_i[i]) + dot(N, dn_i[i]);
     }
     T dc = dot(dN, n) + dot(N, dn);
-    for (int i = 0; order >= 2 && i < m; ++i)
+    for (int i = 0; i < m; ++i)
       for (int k = i; k < m; ++k) {
         const bool above = anc[i * m + k];
         const V3<T> N_ik = above && (flag[k] & 4) ? cross(axis[i], N_i[k]) : zero3<T>(),

@@ -39,6 +39,11 @@ template <class T> struct Lowest {
 };
 
 struct Slip {
+  // of what a joint does to the velocity: 1 where it moves body a, -1 for b, 0 for both
+  static DAL_INLINE double sign(unsigned char flag) { return double(flag & 1) - double(flag >> 1 & 1); }
+  template <class T> static DAL_INLINE V3<T> direction(const ModelData& M, const Element& e, const Poses<T>& P) {
+    return mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(M.relation.data() + int(e.par[0])));
+  }
   // what value() and rate() begin with: t, the point X, and how it moves
   template <class T> struct Contact {
     V3<T> t, X, pa;
@@ -59,7 +64,7 @@ struct Slip {
         X += low.start(mul(site_rotation(M, M.sites[e.site_b], P), vec3<T>(c + 3)),
                        disk ? mul(site_rotation(M, M.sites[e.site_a], P), vec3<T>(c + 6)) : zero3<T>(), disk, T(c[9]));
     }
-    DAL_INLINE T sign(int i) const { return T(double(flag[i] & 1) - double(flag[i] >> 1 & 1)); }
+    DAL_INLINE T sign(int i) const { return T(Slip::sign(flag[i])); }
     DAL_INLINE V3<T> moved(const Joint& J, const Poses<T>& P, int i, const V3<T>& axis) const {  // dX/dq_i
       V3<T> d = flag[i] & 1 ? point_velocity(J, P.a[lj[i]], P.p[lj[i]], pa) : zero3<T>();
       if (round)
@@ -88,9 +93,9 @@ struct Slip {
     const unsigned char* flag = M.path_flag.data() + e.vars;
     V3<T>*u = w.local.d_i, *axis = w.local.axis, *dV = w.local.vec_a, *V = w.local.dd_i;
     if (!before || !same(M, e, *before)) velocities(w, e, v, P);
-    const V3<T> t = mul(site_rotation(M, M.sites[e.site_c], P), vec3<T>(M.relation.data() + int(e.par[0])));
+    const V3<T> t = direction(M, e, P);
     for (int k = 0; k < n; ++k) {
-      w.local.gradient[k] = T(double(flag[k] & 1) - double(flag[k] >> 1 & 1)) * dot(t, u[k]);
+      w.local.gradient[k] = T(sign(flag[k])) * dot(t, u[k]);
       w.local.a[k] = dot(t, dV[k]) + (flag[k] & 4 ? dot(cross(axis[k], t), V[0]) : T(0.0));
     }
     return T(0.0);
@@ -128,8 +133,16 @@ struct Slip {
   }
 
   // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b, which is 0.
-  template <class T> static T value(Work<T>& w, const Element& e, const T*, const Poses<T>& P, int order) {
+  // `before` as in rate(), of order 1.
+  template <class T>
+  static T value(Work<T>& w, const Element& e, const Element* before, const T*, const Poses<T>& P, int order) {
     const ModelData& M = *w.M;
+    if (before && order < 2 && same(M, e, *before)) {
+      const unsigned char* flag = M.path_flag.data() + e.vars;
+      const V3<T> t = direction(M, e, P);
+      for (int i = 0; i < e.n; ++i) w.local.gradient[i] = T(sign(flag[i])) * dot(t, w.local.d_i[i]);
+      return T(0.0);
+    }
     const unsigned char* anc = ancestry_of(w, e);
     const Contact<T> c(w, e, P);
     const unsigned char* flag = c.flag;

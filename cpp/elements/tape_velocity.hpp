@@ -7,7 +7,8 @@ namespace DALEMBERT_ARCH {
 
 struct TapeVelocity {
   // a into w.local.gradient; order 2: da_i/dq_k into w.local.hessian, db/dq into w.local.a. Returns b.
-  template <class T> static T value(Work<T>& w, const Element& e, const T* q, const Poses<T>&, int order) {
+  template <class T>
+  static T value(Work<T>& w, const Element& e, const Element*, const T* q, const Poses<T>&, int order) {
     const ModelData& M = *w.M;
     const int n = e.n;
     tape_variables(w, e, q);
@@ -25,7 +26,7 @@ struct TapeVelocity {
   // a into w.local.gradient, the derivative of a v + b (v of all variables held) by q into w.local.a. Returns b.
   template <class T>
   static T rate(Work<T>& w, const Element& e, const Element*, const T* q, const T* v, const Poses<T>& P) {
-    const T b = value(w, e, q, P, 2);
+    const T b = value(w, e, nullptr, q, P, 2);
     const int *lv = w.M->local_v.data() + e.vars, n = e.n;
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < n; ++k) w.local.a[k] += w.local.hessian[i * n + k] * v[lv[i]];
