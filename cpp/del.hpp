@@ -80,7 +80,7 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
   if (!M.potentials.empty()) subtract_potentials(w, w.kin.q);
   generalized_force(w, w.kin.q, w.kin.v);
   T scale = T(1e-250), dw1 = dt * T(1 - o.alpha), f = dt * T(o.minus);
-  for (int i = 0; i < M.nd; ++i) {
+  for (int i = 0; i < M.nd; ++i) {  // one by one, as L_q and L_v were written a moment ago
     T g = dw1 * w.first.Lq[i], s = f * w.first.F[i];
     w.step.r[i] = w.step.p[i] + g - w.first.Lv[i] + s;
     scale = larger(scale, fabs_(w.step.p[i]) + fabs_(w.first.Lv[i]) + fabs_(g) + fabs_(s));
@@ -89,13 +89,12 @@ template <class T> T residual(Work<T>& w, const StepOptions& o, T dt) {
   if constexpr (std::is_same_v<T, double>)
     if (w.loops.on) return larger(scale, subtract_multipliers(w));
   for (int c = 0; c < M.nc; ++c) {
-    T l = w.con.lam[c];
     const T* row = w.con.C0 + c * M.nv;
-    for (int i = 0; i < M.nd; ++i) {
-      T t = row[i] * l;
-      w.step.r[i] -= t;
-      scale = larger(scale, fabs_(t));
-    }
+    scale = largest(scale, M.nd, [&]<class L>(L, int i) {
+      const L t = read_as<L>(row + i) * L(w.con.lam[c]);
+      put_side(w.step.r + i, read_as<L>(w.step.r + i) - t);
+      return fabs_(t);
+    });
   }
   return scale;
 }
@@ -282,20 +281,20 @@ template <class T> void direction_step(Work<T>& w, T dt, bool fresh) {
   if (nc) {
     T idt = T(1.0) / dt;
     for (int c = 0; c < nc; ++c) {
-      T acc = -(w.con.h[c] * idt);
       T* s = w.con.schur + c * nc;
-      for (int k = 0; k < nc; ++k) s[k] = T(0.0);
       const T* row = w.con.C1 + c * M.nv;
       const Element& e = M.constraints[c];
       const int* lv = M.local_v.data() + e.vars;
-      for (int t = 0; t < e.n; ++t) {  // the row is sparse: only the constraint's own variables
-        int i = lv[t];
-        if (i >= M.nd) continue;
-        const T* x = X + i * ld;
-        for (int k = 0; k < nc; ++k) s[k] += row[i] * x[k];
-        acc += row[i] * x[nc];
-      }
-      w.con.dlam[c] = acc;
+      auto columns = [&]<class L>(L sum, int k) {
+        for (int t = 0; t < e.n; ++t)  // the row is sparse: only the constraint's own variables
+          if (const int i = lv[t]; i < M.nd) sum += L(row[i]) * read_as<L>(X + i * ld + k);
+        put_side(s + k, sum);
+      };
+      if (nc < 3)
+        for (int k = 0; k <= nc; ++k) columns(T(0.0), k);
+      else
+        for (int k = 0; k <= nc; k += Side<T>::n) columns(SideOf<T>(T(0.0)), k);
+      w.con.dlam[c] = s[nc] - w.con.h[c] * idt;  // s[nc] belongs to the next row, which comes later
     }
     schur_solve(w, w.con.schur, w.con.dlam, 1, 1, false);
   }

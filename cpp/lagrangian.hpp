@@ -30,23 +30,26 @@ template <class T> DAL_INLINE T slope_of_tree(const Work<T>& w, int j) {
 template <class T> void gradient(Work<T>& w) {
   const ModelData& M = *w.M;
   const Poses<T>& P = w.kin.mid;
-  // outward: twists and velocities
-  w.twists.V[0] = zero6<T>();
-  for (int j = 0; j < M.nm; ++j) {
+  // outward: twists and velocities. Along a chain the velocity stays in registers: what was just written is not read
+  V6<T> Vp = zero6<T>();
+  w.twists.V[0] = Vp;
+  for (int j = 0, at = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
-    const V6<T>& Vp = w.twists.V[J.parent];
+    if (J.parent != at) Vp = w.twists.V[J.parent];
+    at = j + 1;
     T vj = w.kin.v[J.v];
     const V3<T>& a = P.a[j + 1];
     if (!J.turns()) {
       w.twists.S[j] = {zero3<T>(), a};
       w.twists.B[j] = {zero3<T>(), cross(Vp.w, a)};
-      w.twists.V[j + 1] = {Vp.w, Vp.v + a * vj};
+      Vp.v += a * vj;
     } else {
       V6<T> S = joint_twist(J, j + 1, P);
       w.twists.S[j] = S;
       w.twists.B[j] = crossm(Vp, S);
-      w.twists.V[j + 1] = Vp + S * vj;
+      Vp += S * vj;
     }
+    w.twists.V[at] = Vp;
   }
   // momentum of every body about the reference point
   for (int n = 0; n < M.nn; ++n) {
@@ -74,13 +77,17 @@ template <class T> void gradient(Work<T>& w) {
     w.comp.H[n] = {n0 + cross(p, l), l};
     w.comp.c[n] = p * T(N.m) + cl;
   }
-  // inward: composites
-  for (int n = M.nn - 1; n >= 0; --n) {
-    int up = M.nodes[n].parent;
-    if (up >= 0) {
-      w.comp.H[up] += w.comp.H[n];
-      w.comp.c[up] += w.comp.c[n];
-    }
+  // inward: composites, in registers along a chain
+  V6<T> H = zero6<T>();
+  V3<T> c = zero3<T>();
+  for (int n = M.nn - 1, at = -1; n >= 0; --n) {
+    if (n != at) H = w.comp.H[n], c = w.comp.c[n];
+    at = M.nodes[n].parent;
+    if (at < 0) continue;
+    H += w.comp.H[at];
+    c += w.comp.c[at];
+    w.comp.H[at] = H;
+    w.comp.c[at] = c;
   }
   for (int i = 0; i < M.nv; ++i) {
     w.first.Lq[i] = T(0.0);
@@ -164,7 +171,8 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
   const ModelData& M = *w.M;
   const S3<T> none = {T(0.0), T(0.0), T(0.0), T(0.0), T(0.0), T(0.0)};
   for (int n = 0; n < M.nn; ++n) w.comp.IC[n] = {T(M.nodes[n].mass), w.comp.c[n], none};
-  for (int n = M.nn - 1; n >= 0; --n) {
+  S3<T> below = none;  // of the nodes under this one; along a chain in registers
+  for (int n = M.nn - 1, at = -1; n >= 0; --n) {
     const Node& N = M.nodes[n];
     V3<T> first = zero3<T>();
     S3<T> I = none;
@@ -173,9 +181,14 @@ template <class T> void composites(Work<T>& w, bool keep_bodies) {
       w.comp.body[n] = {T(N.m), first, I};
       w.comp.body_momentum[n] = N.body == 0 ? zero6<T>() : mul(w.comp.body[n], w.twists.V[N.joint]);
     }
-    I += w.comp.IC[n].I;
+    if (n != at) below = w.comp.IC[n].I;
+    I += below;
     w.comp.IC[n].I = I;
-    if (N.parent >= 0) w.comp.IC[N.parent].I += I;
+    at = N.parent;
+    if (at < 0) continue;
+    below = w.comp.IC[at].I;
+    below += I;
+    w.comp.IC[at].I = below;
   }
 }
 

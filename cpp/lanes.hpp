@@ -38,6 +38,23 @@ typedef int64_t IVecU __attribute__((vector_size(8 * kWidth), aligned(8)));
 DAL_INLINE IVec load_mask(const int64_t* p) { return *reinterpret_cast<const IVecU*>(p); }
 DAL_INLINE Vec keep(IVec mask, Vec x) { return (Vec)((IVec)x & mask); }
 
+// the largest entry, by halves
+DAL_INLINE double most(Vec x) {
+#if defined(__AVX512F__)
+  const auto a = __builtin_shufflevector(x, x, 0, 1, 2, 3), b = __builtin_shufflevector(x, x, 4, 5, 6, 7);
+  const auto y = a > b ? a : b;
+#elif defined(__AVX__)
+  const auto y = x;
+#endif
+#if defined(__AVX__)
+  const auto c = __builtin_shufflevector(y, y, 0, 1), d = __builtin_shufflevector(y, y, 2, 3);
+  const auto z = c > d ? c : d;
+#else
+  const auto z = x;
+#endif
+  return z[0] > z[1] ? z[0] : z[1];
+}
+
 // sum of the entries, by halves
 DAL_INLINE double sum(Vec x) {
 #if defined(__AVX512F__)
@@ -161,6 +178,7 @@ DAL_INLINE Lanes sqrt_(Lanes x) {
 }
 // the larger one. NaN may get lost here: next_momentum() looks for it once, at the end of a step
 template <class T> DAL_INLINE T larger(T e, T x) { return select(le(x, e), e, x); }
+DAL_INLINE double larger(double e, double x) { return e > x ? e : x; }  // one instruction
 DAL_INLINE double value_of(double x) { return x; }
 DAL_INLINE double value_of(Dual x) { return x.v; }
 
@@ -197,6 +215,13 @@ DAL_INLINE void sincos_vec(Vec x, Vec& s, Vec& c) {
   c = neg ? -c0 : c0;
 }
 
+// where sincos_vec() is not exact
+DAL_INLINE void large_angle(double x, double& s, double& c) {
+  if (__builtin_fabs(x) < 1e5) return;
+  s = __builtin_sin(x);
+  c = __builtin_cos(x);
+}
+
 inline void sincos_array(const double* x, double* s, double* c, int n) {
   int i = 0;
   for (; i + kWidth <= n; i += kWidth) {
@@ -214,11 +239,7 @@ inline void sincos_array(const double* x, double* s, double* c, int n) {
       c[j] = cv[j - i];
     }
   }
-  for (int j = 0; j < n; ++j)
-    if (!(__builtin_fabs(x[j]) < 1e5)) {
-      s[j] = __builtin_sin(x[j]);
-      c[j] = __builtin_cos(x[j]);
-    }
+  for (int j = 0; j < n; ++j) large_angle(x[j], s[j], c[j]);
 }
 inline void sincos_array(const Lanes* x, Lanes* s, Lanes* c, int n) {
   sincos_array(reinterpret_cast<const double*>(x), reinterpret_cast<double*>(s), reinterpret_cast<double*>(c),

@@ -22,8 +22,38 @@ template <class T> DAL_INLINE int lane_of(int j, int entries) {
 }
 template <class T> using SideOf = typename Side<T>::type;
 DAL_INLINE Lanes get_side(const double* p) { return Lanes(load(p)); }
+// one entry, or as many as fill a register, as L says
+template <class L, class T> DAL_INLINE L read_as(const T* p) {
+  if constexpr (std::is_same_v<L, T>) return *p;
+  else return get_side(p);
+}
 template <class T> DAL_INLINE void put_side(T* p, const T& x) { *p = x; }
 DAL_INLINE void put_side(double* p, const Lanes& x) { store(p, x.v); }
+
+// The larger of `least` and of what f(L(), i) returns for i = 0 .. n - 1, with L = T for one entry or Lanes for a
+// register of them, read by read_as<L>() and written by put_side(): arrays of Work from their beginning (they end where
+// a register ends). Short ones go one by one: a register would wait for entries that were written a moment ago. NaN may
+// get lost, as in larger().
+template <class T, class F> DAL_INLINE T largest(const T& least, int n, F f) {
+  T out = least;
+  if (Side<T>::n == 1 || n < Side<T>::n) {
+    for (int i = 0; i < n; ++i) out = larger(out, f(T(), i));
+    return out;
+  }
+  if constexpr (Side<T>::n > 1) {
+    const Vec lane = []<size_t... l>(std::index_sequence<l...>) {
+      return Vec{double(l)...};
+    }(std::make_index_sequence<kWidth>{});
+    Vec top = splat(out);
+    for (int i = 0; i < n; i += kWidth) {
+      Vec x = f(Lanes(), i).v;
+      if (i + kWidth > n) x = keep(lane < splat(n - i), x);
+      top = top > x ? top : x;
+    }
+    out = most(top);
+  }
+  return out;
+}
 
 // out[l] = entry l < N of the rows row(0), row(1), ..., one of each joint; reads whole groups of four entries
 template <int N, class T, class F> DAL_INLINE void pick(SideOf<T>* out, F row) {

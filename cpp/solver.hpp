@@ -356,95 +356,124 @@ template <class T> T chain_factor_ball(Work<T>& w, int j, T* Phi, T* Pht, T* Up,
   return select(lt(size, T(1e-250)), T(0.0), fabs_(det) / size);
 }
 
+// Whether joint j hangs on joint j - 1 and nothing else does, both with one variable to be solved for: a chain, along
+// which sums are made one joint ahead.
+DAL_INLINE bool alone_below(const ModelData& M, int j) {
+  if (j == 0) return false;
+  const Joint &J = M.joints[j], &U = M.joints[j - 1];
+  return J.parent == j && U.phi == J.phi && J.v < M.nd && U.v < M.nd && !J.of_ball() && !U.of_ball();
+}
+
 // ---- O(n) elimination for deep trees (10.1). Vectors of 8 lanes; Phi and its transpose are kept by columns so that
 // both products are broadcast multiply-adds. A joint with one child keeps its child's Phi in place (Joint::phi is the
 // same), so a chain lives in one slot.
-//
-// reads gen.P1j .. Q2j, newton.diagonal; writes newton.Phi, U, W, inverse_D
+
+// U = Q2 + Phi P2, W = Q1 + Phi^T P1 of joint j, in two sums each: half the time to wait. Columns of Phi, and of its
+// transpose, are shown to `seen` when they were used.
+template <class T, class Seen>
+DAL_INLINE void chain_columns(const Work<T>& w, int j, T* Phi, Eight<T>& U, Eight<T>& W, Seen&& seen) {
+  U.read(w.gen.Q2j + 8 * j);
+  W.read(w.gen.Q1j + 8 * j);
+  const T *P1 = w.gen.P1j + 8 * j, *P2 = w.gen.P2j + 8 * j;
+  Eight<T> odd = {}, turned = {}, c, t;
+  for (int m = 0; m < 8; ++m) {
+    c.read(Phi + 8 * m);
+    t.read(Phi + 64 + 8 * m);
+    (m % 2 ? odd : U).add(P2[m], c);
+    (m % 2 ? turned : W).add(P1[m], t);
+    seen(m, c, t);
+  }
+  U.add(T(1.0), odd);
+  W.add(T(1.0), turned);
+}
+
+// reads gen.P1j .. Q2j, newton.diagonal; writes newton.Phi, U, W, inverse_D, ahead, behind
 template <class T> MaskOf<T> chain_factor(Work<T>& w) {
   const ModelData& M = *w.M;
   T worst = T(1e300);
   for (int i = 0; i < 128 * M.phi_slots; ++i) w.newton.Phi[i] = T(0.0);
+  Eight<T> U, W, P;
+  bool alone = false;  // U and W of this joint came with the one below
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
-    T *Phi = w.newton.Phi + 128 * J.phi, *Pht = Phi + 64;  // columns of Phi, columns of its transpose
+    T* Phi = w.newton.Phi + 128 * J.phi;  // its columns, then those of its transpose
     const int above = J.kind == JointKind::BZ ? M.joints[j - 2].parent : J.parent;  // of all three of a ball
-    int up = above ? M.joints[above - 1].phi : -1;
-    T *Up = w.newton.Phi + 128 * (up < 0 ? 0 : up), *Upt = Up + 64;
-    bool same = up == J.phi;
+    const int up = above ? M.joints[above - 1].phi : -1;
+    T* Up = w.newton.Phi + 128 * (up < 0 ? 0 : up);
     if (J.kind == JointKind::BZ && J.v < M.nd) {
-      const T rel = chain_factor_ball(w, j, Phi, Pht, up < 0 ? nullptr : Up, Upt);
+      const T rel = chain_factor_ball(w, j, Phi, Phi + 64, up < 0 ? nullptr : Up, Up + 64);
       worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
       j -= 2;
       continue;
     }
     if (J.v >= M.nd) {  // prescribed: nothing to eliminate
-      if (up >= 0 && !same)
+      if (up >= 0 && up != J.phi)
         for (int i = 0; i < 128; ++i) Up[i] += Phi[i];
       continue;
     }
-    Eight<T> U, W, P, c;
-    U.read(w.gen.Q2j + 8 * j);
-    W.read(w.gen.Q1j + 8 * j);
-    const T *P1 = w.gen.P1j + 8 * j, *P2 = w.gen.P2j + 8 * j;
-    if (!J.leaf)
-      for (int m = 0; m < 8; ++m) {
-        c.read(Phi + 8 * m);
-        U.add(P2[m], c);
-        c.read(Pht + 8 * m);
-        W.add(P1[m], c);
-      }
-    P.read(P1);
-    T pu = P.dot(U), D = w.newton.diagonal[J.v] + pu;
-    T inv = T(1.0) / D;
-    T rel = fabs_(D) / (fabs_(pu) + fabs_(w.newton.diagonal[J.v]) + T(1e-300));
+    if (!alone) chain_columns(w, j, Phi, U, W, [](int, const Eight<T>&, const Eight<T>&) {});
+    P.read(w.gen.P1j + 8 * j);
+    const T pu = P.dot(U), D = w.newton.diagonal[J.v] + pu, inv = T(1.0) / D;
+    const T rel = fabs_(D) / (fabs_(pu) + fabs_(w.newton.diagonal[J.v]) + T(1e-300));
     worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
     worst = select(lt(fabs_(D), T(1e-250)), T(0.0), worst);
+    w.newton.inverse_D[j] = inv;
+    U.write(w.newton.U + 8 * j);
+    const Eight<T> Ud = U.times(-inv), Wd = W.times(inv), Wt = W.times(-inv);
+    Wd.write(w.newton.W + 8 * j);
+    alone = alone_below(M, j);
+    if (up < 0) continue;
+    // Phi - U W^T / D is what the joint above sees
     T u8[8], w8[8];
     U.write(u8);
     W.write(w8);
-    U.write(w.newton.U + 8 * j);
-    for (int l = 0; l < 8; ++l) w.newton.W[8 * j + l] = w8[l] * inv;
-    w.newton.inverse_D[j] = inv;
-    if (up < 0) continue;
-    for (int m = 0; m < 8; ++m) {
-      T wm = -(w8[m] * inv), um = -(u8[m] * inv);
-      c.read(Phi + 8 * m);
-      c.add(wm, U);
-      if (!same) {
+    if (alone) {  // its U and W from Phi as it still is, without waiting for D; then what the change of Phi adds
+      P.read(w.gen.P1j + 8 * (j - 1));
+      const T ahead = w.newton.ahead[j] = P.dot(U);
+      P.read(w.gen.P2j + 8 * (j - 1));
+      const T behind = w.newton.behind[j] = P.dot(Wd);
+      const Eight<T> below = U;
+      chain_columns(w, j - 1, Phi, U, W, [&](int m, Eight<T> c, Eight<T> t) {
+        c.add(w8[m], Ud);
+        t.add(u8[m], Wt);
+        c.write(Phi + 8 * m);
+        t.write(Phi + 64 + 8 * m);
+      });
+      U.add(-behind, below);
+      W.add(-ahead, Wd);
+      continue;
+    }
+    for (int m = 0; m < 16; ++m) {
+      P.read(Phi + 8 * m);
+      P.add(m < 8 ? w8[m] : u8[m - 8], m < 8 ? Ud : Wt);
+      if (up != J.phi) {
         Eight<T> t;
         t.read(Up + 8 * m);
-        t.add(T(1.0), c);
-        c = t;
+        P.add(T(1.0), t);
       }
-      c.write(Up + 8 * m);
-      c.read(Pht + 8 * m);
-      c.add(um, W);
-      if (!same) {
-        Eight<T> t;
-        t.read(Upt + 8 * m);
-        t.add(T(1.0), c);
-        c = t;
-      }
-      c.write(Upt + 8 * m);
+      P.write(Up + 8 * m);
     }
   }
   return lt(T(1e-13), worst);
 }
 
-// one right-hand side b (stride ld), in place (10.1, 10.2)
+// one right-hand side b (stride ld), in place (10.1, 10.2). Along a chain phi, and then xi, stay in registers, and the
+// sum of the next joint is begun before this joint's unknown is known: P1_j-1 . (phi + z U_j) = P1_j-1 . phi + z
+// ahead_j.
 //
-// reads gen.P1j, gen.P2j, newton.U, W, inverse_D; writes b; scratch: newton.phi, newton.z
+// reads gen.P1j, gen.P2j, newton.U, W, inverse_D, ahead, behind; writes b; scratch: newton.phi, newton.z
 template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
   const ModelData& M = *w.M;
   for (int i = 0; i < 8 * (M.nm + 1); ++i) w.newton.phi[i] = T(0.0);
-  // along a chain phi, and then xi, stay in registers: each joint would wait for what the last one has stored
   Eight<T> a, c, phi;
-  bool kept = false;
+  bool alone = false;
+  T next = T(0.0);
   for (int j = M.nm - 1; j >= 0; --j) {
     const Joint& J = M.joints[j];
     T* up = w.newton.phi + 8 * J.parent;
-    if (!kept) phi.read(w.newton.phi + 8 * (j + 1));
+    const bool begun = alone;
+    if (!begun) phi.read(w.newton.phi + 8 * (j + 1));
+    alone = alone_below(M, j);
     if (J.kind == JointKind::BZ && J.v < M.nd) {
       const BallMap<T>& m = w.balls[-1 - M.v_q[J.v]];
       const int first = j - 2;
@@ -463,24 +492,35 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
       j = first;
       up = w.newton.phi + 8 * M.joints[first].parent;
     } else if (J.v < M.nd) {
-      a.read(w.gen.P1j + 8 * j);
-      T z = (b[size_t(J.v) * ld] - a.dot(phi)) * w.newton.inverse_D[j];
+      T sum = next;
+      if (!begun) {
+        a.read(w.gen.P1j + 8 * j);
+        sum = a.dot(phi);
+      }
+      if (alone) {
+        a.read(w.gen.P1j + 8 * (j - 1));
+        next = a.dot(phi);
+      }
+      const T z = (b[size_t(J.v) * ld] - sum) * w.newton.inverse_D[j];
       w.newton.z[j] = z;
+      if (alone) next += z * w.newton.ahead[j];
       c.read(w.newton.U + 8 * j);
       phi.add(z, c);
     }
+    if (alone) continue;
     c.read(up);
     c.add(T(1.0), phi);
-    kept = up == w.newton.phi + 8 * j;
-    if (kept) phi = c;
-    else c.write(up);
+    c.write(up);
   }
   for (int l = 0; l < 8; ++l) w.newton.phi[l] = T(0.0);  // now xi by pose index
   Eight<T> xi;
   int pose = -1;  // whose xi it is
+  alone = false;
   for (int j = 0; j < M.nm; ++j) {
     const Joint& J = M.joints[j];
     if (pose != J.parent) xi.read(w.newton.phi + 8 * J.parent);
+    const bool begun = alone;
+    alone = j + 1 < M.nm && alone_below(M, j + 1);
     if (J.kind == JointKind::BX && J.v < M.nd) {
       const Eight<T> at = xi;
       for (int i = 0; i < 3; ++i) {
@@ -492,9 +532,18 @@ template <class T> void chain_solve(Work<T>& w, T* b, int ld) {
       }
       j += 2;
     } else if (J.v < M.nd) {
-      a.read(w.newton.W + 8 * j);
-      T y = w.newton.z[j] - a.dot(xi);
+      T sum = next;
+      if (!begun) {
+        a.read(w.newton.W + 8 * j);
+        sum = a.dot(xi);
+      }
+      if (alone) {
+        a.read(w.newton.W + 8 * (j + 1));
+        next = a.dot(xi);
+      }
+      const T y = w.newton.z[j] - sum;
       b[size_t(J.v) * ld] = y;
+      if (alone) next += y * w.newton.behind[j + 1];
       c.read(w.gen.P2j + 8 * j);
       xi.add(y, c);
     }

@@ -18,8 +18,9 @@ template <class T> DAL_INLINE void set_reference(Work<T>& w, const T* q) {
 // reads kin.reference; writes P at pose 0
 template <class T> DAL_INLINE void place_root(const Work<T>& w, const Poses<T>& P) {
   const double* g = w.M->Rg;
-  for (int k = 0; k < 3; ++k) P.R[0].c[k] = vec3<T>(g + 3 * k);
-  P.p[0] = -mul(P.R[0], w.kin.reference);
+  const M3<T> R = {{vec3<T>(g), vec3<T>(g + 3), vec3<T>(g + 6)}};
+  P.R[0] = R;
+  P.p[0] = -mul(R, w.kin.reference);
 }
 
 // a column of a ball; q: its quaternion
@@ -59,14 +60,18 @@ DAL_INLINE void place_joint(const Joint& J, int pose, const T& q, const T& s, co
     P.p[pose] = p + a * q;
     return;
   }
-  int k0 = J.axis(), k1 = (k0 + 1) % 3, k2 = (k0 + 2) % 3;
-  M3<T> R = Rp;
-  if (J.turned) R = mul_const(Rp, J.R0);
-  V3<T> a = R.c[k0];
+  // columns one by one, as they were written: a copy of the whole matrix would wait for all of them
+  const int k0 = J.axis(), k1 = k0 < 2 ? k0 + 1 : 0, k2 = k0 > 0 ? k0 - 1 : 2;
   M3<T>& out = P.R[pose];
+  const M3<T>* R = &Rp;
+  if (J.turned) {
+    out = mul_const(Rp, J.R0);
+    R = &out;
+  }
+  const V3<T> a = R->c[k0], x = R->c[k1], y = R->c[k2];
   out.c[k0] = a;
-  out.c[k1] = R.c[k1] * c + R.c[k2] * s;
-  out.c[k2] = R.c[k2] * c - R.c[k1] * s;
+  out.c[k1] = x * c + y * s;
+  out.c[k2] = y * c - x * s;
   P.a[pose] = a;
   if (J.pitch != 0.0) p += a * (q * T(J.pitch));
   P.p[pose] = p;
@@ -93,14 +98,35 @@ template <class T> void place_joints(const Work<T>& w, const T* q, const T* sine
   }
 }
 
+// sines and cosines of the angles q[which]
+//
+// reads q (nq); writes kin.sine, cosine, and kin.angle
+template <class T> DAL_INLINE void turn_joints(Work<T>& w, const T* q, const std::vector<int>& which) {
+  const int n = int(which.size());
+  for (int i = 0; i < n; ++i) w.kin.angle[i] = q[which[i]];
+  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, n);
+}
+// put together in registers: a load of what single stores have just written would wait for them
+DAL_INLINE void turn_joints(Work<double>& w, const double* q, const std::vector<int>& which) {
+  const int n = int(which.size()), *at = which.data();
+  auto turn = [&]<int... l>(int i, std::integer_sequence<int, l...>, auto&& entry) {
+    Vec sine, cosine;
+    sincos_vec(Vec{q[at[entry(i + l)]]...}, sine, cosine);
+    store(w.kin.sine + i, sine);  // with kPad entries to spare
+    store(w.kin.cosine + i, cosine);
+  };
+  constexpr auto lanes = std::make_integer_sequence<int, kWidth>{};
+  int i = 0;
+  for (; i + kWidth <= n; i += kWidth) turn(i, lanes, [](int k) { return k; });
+  if (i < n) turn(i, lanes, [n](int k) { return k < n ? k : n - 1; });
+  for (i = 0; i < n; ++i) large_angle(q[at[i]], w.kin.sine[i], w.kin.cosine[i]);
+}
+
 // poses of every joint at q
 //
 // reads q (nq), kin.reference; writes P, and kin.angle, sine, cosine
 template <class T> DAL_INLINE void poses(Work<T>& w, const T* q, const Poses<T>& P) {
-  const ModelData& M = *w.M;
-  int nr = int(M.angles.size());
-  for (int i = 0; i < nr; ++i) w.kin.angle[i] = q[M.angles[i]];
-  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
+  turn_joints(w, q, w.M->angles);
   place_joints(w, q, w.kin.sine, w.kin.cosine, P);
 }
 
@@ -110,9 +136,7 @@ template <class T> DAL_INLINE void poses(Work<T>& w, const T* q, const Poses<T>&
 template <class T> void constraint_poses(Work<T>& w, const T* q, const Poses<T>& P) {
   const ModelData& M = *w.M;
   place_root(w, P);
-  int nr = int(M.constraint_angles.size());
-  for (int i = 0; i < nr; ++i) w.kin.angle[i] = q[M.constraint_angles[i]];
-  sincos_array(w.kin.angle, w.kin.sine, w.kin.cosine, nr);
+  turn_joints(w, q, M.constraint_angles);
   for (size_t i = 0; i < M.constraint_joints.size(); ++i) {
     int j = M.constraint_joints[i];
     const Joint& J = M.joints[j];

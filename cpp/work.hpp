@@ -93,6 +93,7 @@ template <class T> struct NewtonMatrix {
   T *lower, *upper;                      // packed rows along the elimination tree (9.2)
   T* inverse_pivot;                      // nd
   T *Phi, *phi, *U, *W, *inverse_D, *z;  // O(n) elimination (10.1)
+  T *ahead, *behind;                     // P1_j-1 . U_j, W_j . P2_j-1 / D_j along chains
   T* diagonal;                           // what elements add there
   T *inverse, *columns;                  // few variables: columns of the inverse, N^-1 (C0^T, r) (small.hpp)
   bool use_packed = false;  // linearization needs the packed matrix even when steps use the O(n) elimination
@@ -291,6 +292,8 @@ template <class T> struct Work {
       take(newton.W, 8 * nm);
       take(newton.inverse_D, nm);
       take(newton.z, nm);
+      take(newton.ahead, nm);
+      take(newton.behind, nm);
     }
     take(newton.diagonal, nd);
     const bool few = std::is_same_v<T, double> && m.nd <= kSmallMatrix;
@@ -324,7 +327,7 @@ template <class T> struct Work {
     take(con.Cx, (nc - m.nh) * nv);
     take(con.b, nc);
     take(con.b_mid, nc);
-    take(con.schur, nc * nc);
+    take(con.schur, nc * nc + kPad);
     take(con.X, nd * row_stride(nc + 1));
     take(con.lam, nc);
     take(con.lam_kept, nc);
