@@ -49,6 +49,7 @@ constexpr double kMostError = 1e6;                       // said where a step ha
 constexpr double kLeft = 0.9;                            // of an estimate after one more step
 constexpr double kCalm = 0.003, kPause = 3;              // below this error and jump the strain waits for so many steps
 constexpr double kRise = 1.1;                            // of the error since then: it is looked at at once
+constexpr double kWorse = 1.1;                           // by this the worst step so far is exceeded by a new one
 
 // what step_norms() finds, by the mass matrix as positive numbers
 template <class T> struct StepNorms {
@@ -241,8 +242,8 @@ template <class T> struct Quality {
     const ModelData& M = *w.M;
     const int nd = M.nd;
     Middle<T>& m = *now;
-    T twice = T(0.0), gravity = T(0.0);
-    for (int i = 0; i < M.nv; ++i) twice += w.first.Lv[i] * w.kin.v[i];
+    const T twice = product(w.first.Lv, w.kin.v, M.nv);
+    T gravity = T(0.0);
     for (int n : M.root_nodes) gravity -= w.comp.c[n].z * T(M.gz);
     if (M.gz != 0) gravity += gravity_of_reference(w);
     m.kinetic = T(0.5) * twice;
@@ -255,8 +256,8 @@ template <class T> struct Quality {
     for (int i = nd; i < M.nv; ++i) {
       m.Lq[i - nd] = w.first.Lq[i];
       m.Lv[i - nd] = w.first.Lv[i];
-      m.energy -= w.first.Lv[i] * m.v[i];
     }
+    m.energy -= product(w.first.Lv + nd, w.kin.v + nd, M.nk);
     if (inputs) take_kick(w, part, whole);
     if (keeping()) {
       for (int i = 0; i < nd; ++i) m.G[i] = w.first.Lq[i];
@@ -442,7 +443,10 @@ template <class T> struct Quality {
       T work = T(0.0);
       if (forced) {
         const T before = T(0.5 * h_last * o.plus), after = T(0.5 * h * o.minus);
-        for (int i = 0; i < nd; ++i) work += (a.v[i] + b.v[i]) * (before * a.F[i] + after * b.F[i]);
+        work += total<T>(nd, [&]<class L>(L, int i) {
+          return (read_as<L>(a.v + i) + read_as<L>(b.v + i)) *
+                 (L(before) * read_as<L>(a.F + i) + L(after) * read_as<L>(b.F + i));
+        });
       }
       T moved = fabs_(work);
       if (nk > 0 || M.nh < M.nc) {
@@ -470,13 +474,15 @@ template <class T> struct Quality {
     const ModelData& M = *w.M;
     const Middle<T>&a = *last, &b = *now;
     const int nd = M.nd;
-    T driven = T(0.0);
-    for (int k = 0; k < M.nk; ++k) {
-      const T mean_v = a.v[nd + k] + b.v[nd + k], dv = b.v[nd + k] - a.v[nd + k];
-      driven -= mean_v * (T(h_last * o.alpha) * a.Lq[k] + T(h * (1 - o.alpha)) * b.Lq[k]) + (a.Lv[k] + b.Lv[k]) * dv;
-      if (w.loops.on) driven += T(w.loops.force[nd + k]) * mean_v;
-      for (int c = 0; c < M.nc && !w.loops.on; ++c) driven += w.con.lam[c] * w.con.C0[c * M.nv + nd + k] * mean_v;
-    }
+    const T before = T(h_last * o.alpha), after = T(h * (1 - o.alpha));
+    T driven = total<T>(M.nk, [&]<class L>(L, int k) {
+      const L v0 = read_as<L>(a.v + nd + k), v1 = read_as<L>(b.v + nd + k);
+      L push = L(before) * read_as<L>(a.Lq + k) + L(after) * read_as<L>(b.Lq + k);
+      if constexpr (std::is_same_v<T, double>)
+        if (w.loops.on) push -= read_as<L>(w.loops.force + nd + k);
+      for (int c = 0; c < M.nc && !w.loops.on; ++c) push -= L(w.con.lam[c]) * read_as<L>(w.con.C0 + c * M.nv + nd + k);
+      return -(v0 + v1) * push - (read_as<L>(a.Lv + k) + read_as<L>(b.Lv + k)) * (v1 - v0);
+    });
     for (int c = M.nh; c < M.nc; ++c) driven += (w.con.lam[c] + w.con.lam[c]) * w.con.b[c];
     return T(0.5) * driven;
   }
@@ -518,7 +524,7 @@ template <class T> struct Quality {
         if (M.nk > 0) wait = select(kinked, T(0.0), wait);
       } else wait = T(0.0);
       const T bad = larger(out.jump * T(1 / kJumpLimit), out.error * T(1 / kErrorLimit));
-      const auto worse = lt(worst, bad);
+      const auto worse = lt(T(kWorse) * worst, bad);
       if (any(worse)) {  // seldom: only then it matters which variable it is
         if (!any(looked)) take_changes(*last, parts, M.nd, dt[0], dt + 1);
         T most = T(-1.0), which = T(0.0);
@@ -550,11 +556,13 @@ template <class T> struct Quality {
   // where prescribed velocities jump
   MaskOf<T> kinks(const ModelData& M, const Parts& parts) const {
     const T ratio = T((dt[0] + dt[1]) / (dt[1] + dt[2])), *v = mean_of(last->v, last->rate, parts);
-    T kink = T(0.0), whole = T(0.0);
-    for (int i = M.nd; i < M.nv; ++i) {
-      kink += fabs_(v[i] - rate[0][i] - ratio * (rate[0][i] - rate[1][i]));
-      whole += fabs_(v[i]) + fabs_(rate[0][i]) + fabs_(rate[1][i]);
-    }
+    const T *a = v + M.nd, *b = rate[0] + M.nd, *c = rate[1] + M.nd;
+    const T kink = total<T>(M.nk, [&]<class L>(L, int i) {
+      return fabs_(read_as<L>(a + i) - read_as<L>(b + i) - L(ratio) * (read_as<L>(b + i) - read_as<L>(c + i)));
+    });
+    const T whole = total<T>(M.nk, [&]<class L>(L, int i) {
+      return fabs_(read_as<L>(a + i)) + fabs_(read_as<L>(b + i)) + fabs_(read_as<L>(c + i));
+    });
     return lt(T(kKink) * whole, kink);
   }
 };

@@ -30,29 +30,47 @@ template <class L, class T> DAL_INLINE L read_as(const T* p) {
 template <class T> DAL_INLINE void put_side(T* p, const T& x) { *p = x; }
 DAL_INLINE void put_side(double* p, const Lanes& x) { store(p, x.v); }
 
-// The larger of `least` and of what f(L(), i) returns for i = 0 .. n - 1, with L = T for one entry or Lanes for a
-// register of them, read by read_as<L>() and written by put_side(): arrays of Work from their beginning (they end where
-// a register ends). Short ones go one by one: a register would wait for entries that were written a moment ago. NaN may
-// get lost, as in larger().
-template <class T, class F> DAL_INLINE T largest(const T& least, int n, F f) {
-  T out = least;
+// Largest and sum of f(L(), i), i = 0 .. n - 1, with L = T for one entry or Lanes for a register of them, read by
+// read_as<L>() and written by put_side(): arrays of Work from their beginning (they end where a register ends). Short
+// ones go one by one: a register would wait for entries that were written a moment ago.
+template <class T, class F, class G> DAL_INLINE void each_side(int n, F one, G several) {
   if (Side<T>::n == 1 || n < Side<T>::n) {
-    for (int i = 0; i < n; ++i) out = larger(out, f(T(), i));
-    return out;
+    for (int i = 0; i < n; ++i) one(i);
+    return;
   }
   if constexpr (Side<T>::n > 1) {
     const Vec lane = []<size_t... l>(std::index_sequence<l...>) {
       return Vec{double(l)...};
     }(std::make_index_sequence<kWidth>{});
-    Vec top = splat(out);
-    for (int i = 0; i < n; i += kWidth) {
-      Vec x = f(Lanes(), i).v;
-      if (i + kWidth > n) x = keep(lane < splat(n - i), x);
+    int i = 0;
+    for (; i + kWidth <= n; i += kWidth) several(i, [](const Vec& x) { return x; });
+    if (i < n) several(i, [&](const Vec& x) { return keep(lane < splat(n - i), x); });
+  }
+}
+// at least `least`; NaN may get lost, as in larger()
+template <class T, class F> DAL_INLINE T largest(const T& least, int n, F f) {
+  T out = least;
+  Vec top = splat(0.0);
+  each_side<T>(n, [&](int i) { out = larger(out, f(T(), i)); }, [&](int i, auto kept) {
+    if constexpr (Side<T>::n > 1) {
+      const Vec x = kept(f(Lanes(), i).v);
       top = top > x ? top : x;
     }
-    out = most(top);
-  }
+  });
+  if constexpr (Side<T>::n > 1) out = larger(out, most(top));
   return out;
+}
+template <class T, class F> DAL_INLINE T total(int n, F f) {
+  T out = T(0.0);
+  Vec all = splat(0.0);
+  each_side<T>(n, [&](int i) { out += f(T(), i); }, [&](int i, auto kept) {
+    if constexpr (Side<T>::n > 1) all += kept(f(Lanes(), i).v);
+  });
+  if constexpr (Side<T>::n > 1) out += sum(all);
+  return out;
+}
+template <class T> DAL_INLINE T product(const T* a, const T* b, int n) {
+  return total<T>(n, [&]<class L>(L, int i) { return read_as<L>(a + i) * read_as<L>(b + i); });
 }
 
 // out[l] = entry l < N of the rows row(0), row(1), ..., one of each joint; reads whole groups of four entries
