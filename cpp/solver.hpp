@@ -91,8 +91,7 @@ template <class T> MaskOf<T> factor(Work<T>& w) {
     T piv = lo[di], size = fabs_(piv);
     w.newton.inverse_pivot[i] = T(1.0) / piv;
     // relative pivot: against the largest entry of its row
-    T big = T(1e-300);
-    for (int j = 0; j < di; ++j) big = larger(big, fabs_(lo[j]));
+    const T big = largest(T(1e-300), di, [&]<class L>(L, int j) { return fabs_(read_as<L>(lo + j)); });
     T rel = select(lt(size, T(1e-250)), T(0.0), size / (big + size));
     worst = select(lt(rel, worst), rel, select(le(worst, rel), worst, rel));
   }
