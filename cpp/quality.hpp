@@ -27,7 +27,7 @@
 // Not known (0) are both in the first step of a motion, the error in the second and where prescribed velocities jump,
 // the jump between steps of different lengths: the energy of middles depends on them. Twice: a step of order 2 is wrong
 // by dt^3 (f'f'f / 8 - z''' / 24), the strain tells the larger of both. What is left of the last: differences pass
-// through zero where errors do not. Where all is calm the first three of the four are looked at in every eighth step
+// through zero where errors do not. Where all is calm the first three of the four are looked at in every fourth step
 // only, or when the last one rises.
 //
 // Uses what residual() has left at the solution (w.kin.v, w.first, w.comp.c, w.con.C0, w.con.lam), and what Newton's
@@ -47,7 +47,7 @@ constexpr double kLittle = 1e-6;       // of the energies: where less moves, the
 constexpr double kJumpLimit = 0.01, kErrorLimit = 0.03;  // where a step is no longer good
 constexpr double kMostError = 1e6;                       // said where a step has no finite estimate
 constexpr double kLeft = 0.9;                            // of an estimate after one more step
-constexpr double kCalm = 0.003, kPause = 7;              // below this error and jump the strain waits for so many steps
+constexpr double kCalm = 0.003, kPause = 3;              // below this error and jump the strain waits for so many steps
 constexpr double kRise = 1.1;                            // of the error since then: it is looked at at once
 constexpr double kWorse = 1.1;                           // by this the worst step so far is exceeded by a new one
 
