@@ -84,3 +84,12 @@ def test_a_filtered_record_is_a_trajectory():
     late = kalman.run(kalman.start(truth[0], 1e-3), truth.u, [None] * 51, dt=np.full(50, 0.01))
     assert late.trajectory.t[-1] == pytest.approx(0.5)
     assert kalman.run(kalman.start(truth[0], 1e-3), None, truth.q[:, :1]).mean.shape == (51, 4)
+
+
+def test_expressions_may_be_lists_and_are_expressions() -> None:
+    system = da.System(da.MidpointVI(models.pendulum(), 0.1), steps=1)
+    both = de.measure_expression(system, lambda m: [m.ca.sin(m.q[0]), m.q[0]], names=("sine", "angle"))
+    assert both.h(np.array([0.5, 0.0])) == pytest.approx([np.sin(0.5), 0.5])
+    for wrong in ("x", None, ["x"], object()):
+        with pytest.raises(TypeError, match="must return a CasADi expression"):
+            de.measure_expression(system, lambda m, wrong=wrong: wrong)

@@ -233,7 +233,9 @@ def integrate_calls(w: World, rng: random.Random) -> Iterator[Call]:
     yield trajectory, [m, motion.t, motion.q, motion.p], {"u": motion.u, "rho": motion.rho, "lam": motion.lam}
 
     def continuous(*args: Any, **options: Any) -> Any:
-        return da.simulate_continuous(*args, np.linspace(0, 0.1, 3), **options)  # for a time that ends
+        return da.simulate_continuous(
+            *args, np.linspace(0, 1e-4, 3), **options
+        )  # 1e7 rad/s are followed in seconds, too
 
     yield continuous, [w.models[2], [0.1, 0.2, 0.3], [0.0, 0.1, 0.0]], {"rtol": 1e-6, "atol": 1e-8}
 

@@ -262,7 +262,7 @@ def _velocity_names(system: OneStep, names: Sequence[str]) -> dict[str, str]:
 def measure_expression(
     system: OneStep, make: Callable[[Any], Any], *, names: tuple[str, ...] | None = None
 ) -> Measurement:
-    """A sensor given by a CasADi expression of the configuration: `make` gets the model's `Symbolic`.
+    """A sensor given by a CasADi expression of the configuration, or a list of them: `make` gets the model's `Symbolic`.
 
     `names` labels its entries.
 
@@ -281,7 +281,13 @@ def measure_expression(
     if model is None:
         raise TypeError(f"{type(system).__name__} has no model whose configuration could be measured")
     symbolic = Symbolic(model)
-    expression = ca.vec(make(symbolic))
+    value = make(symbolic)
+    try:
+        expression = ca.vec(ca.vertcat(*value) if isinstance(value, (list, tuple)) else ca.SX(value))
+    except Exception:
+        raise TypeError(
+            f"the sensor's function must return a CasADi expression or a list of them, not {value!r}"
+        ) from None
     function = ca.Function("h", [symbolic.q], [expression])
     slope = ca.Function("H", [symbolic.q], [ca.densify(ca.jacobian(expression, symbolic.q))])
     size = int(expression.shape[0])
