@@ -65,8 +65,8 @@ DAL_INLINE Four four(const Mat3<double>& m, int row) { return Four{m(row, 0), m(
 
 // The same for columns that lie side by side, entry by entry (`step` apart): rows of three times matrices. Returns the
 // products of the columns of P by x and of Q by y.
-DAL_INLINE Mat3<double> combine_beside(const BallMap<double>& m, double* P1, double* P2, double* Q1, double* Q2,
-                                       int step) {
+inline DAL_APART Mat3<double> combine_beside(const BallMap<double>& m, double* P1, double* P2, double* Q1, double* Q2,
+                                             int step) {
   Four x1[3], x2[3], y1[3], y2[3], left[8], N[3] = {};
   for (int c = 0; c < 3; ++c)
     x1[c] = four(m.x1, c), x2[c] = four(m.x2, c), y1[c] = four(m.y1, c), y2[c] = four(m.y2, c);
@@ -143,10 +143,10 @@ template <class T> DAL_INLINE Mat3<T> damping_of(const ModelData& M, const Ball&
 //
 // reads balls (what midpoint() writes), first, twists, comp, kin.v, step.u; writes gen (P1 .. Q2, or the same by
 // joint), balls
-template <class T>
-DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all, bool forces = true) {
+template <bool BY_JOINT, class T> DAL_APART void ball_generators_of(Work<T>& w, const T& dt, bool all, bool forces) {
   const ModelData& M = *w.M;
-  const int step = by_joint ? 1 : Side<T>::block;
+  constexpr bool by_joint = BY_JOINT;
+  constexpr int step = by_joint ? 1 : Side<T>::block;
   T *P1 = by_joint ? w.gen.P1j : w.gen.P1, *P2 = by_joint ? w.gen.P2j : w.gen.P2, *Q1 = by_joint ? w.gen.Q1j : w.gen.Q1,
     *Q2 = by_joint ? w.gen.Q2j : w.gen.Q2;
   for (size_t i = 0; i < M.balls.size(); ++i) {
@@ -200,6 +200,12 @@ DAL_APART void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all,
     }
     if (M.full_forces) m.N = m.N + (slope_of_A(m, torque, 1.0) - m.A * damping_of<T>(M, b)) * m.D * dt;
   }
+}
+
+template <class T>
+DAL_INLINE void ball_generators(Work<T>& w, const T& dt, bool by_joint, bool all, bool forces = true) {
+  if (by_joint) ball_generators_of<true>(w, dt, all, forces);
+  else ball_generators_of<false>(w, dt, all, forces);
 }
 
 // own blocks into the packed Newton matrix, over what assemble_packed() has put there

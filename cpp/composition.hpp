@@ -101,31 +101,45 @@ template <class T> struct History {
 
 // What is systematic in the misses of those guesses: the ends of the parts of a composed step lie off one smooth curve,
 // each part's by its own amount, which changes little from step to step. The guess is moved by the miss of the same
-// part of the step before.
+// part of the step before, where that is like the one before it; where it is very much like it, by how it goes on, too.
+// Lanes do not look at numbers: they take the last miss.
 template <class T> struct Misses {
-  T *guess = nullptr, *by = nullptr;  // (nqd), (kMostParts, nqd)
-  double length[kMostParts];          // of the part whose miss that is; 0: none is known
-  double begun = 0;                   // length of the part that was guessed last, 0 without a whole history
+  T *guess = nullptr, *by = nullptr, *change = nullptr;  // (nqd), (kMostParts, nqd)
+  double length[kMostParts];                             // of the part whose miss that is; 0: none is known
+  int known[kMostParts], terms[kMostParts];              // misses that were noted; 0: not used, 1: by, 2: by + change
 
   template <class Take> void layout(Take take, size_t nqd) {
     take(guess, nqd);
     take(by, kMostParts * nqd);
+    take(change, kMostParts * nqd);
   }
   void forget() {
-    for (double& x : length) x = 0;
+    for (int i = 0; i < kMostParts; ++i) length[i] = known[i] = terms[i] = 0;
   }
   // y (n): the guess by history for a part of the length h; moved
   DAL_INLINE void move(T* y, int n, const History<T>& history, int part, double h) {
-    begun = history.count == History<T>::kMost ? h : 0;
-    const T* miss = by + size_t(part) * n;
+    const T *miss = by + size_t(part) * n, *more = change + size_t(part) * n;
     for (int i = 0; i < n; ++i) guess[i] = y[i];
-    if (length[part] == h)
-      for (int i = 0; i < n; ++i) y[i] += miss[i];
+    const double whole = history.count < History<T>::kMost ? 0 : h;
+    if (length[part] != whole) length[part] = whole, known[part] = terms[part] = 0;
+    for (int i = 0; terms[part] > 0 && i < n; ++i) y[i] += miss[i];
+    for (int i = 0; terms[part] > 1 && i < n; ++i) y[i] += more[i];
   }
   // y (n): where that part has ended
   DAL_INLINE void note(const T* y, int n, int part) {
-    length[part] = begun;
-    for (int i = 0; i < n; ++i) by[size_t(part) * n + i] = y[i] - guess[i];
+    if (length[part] == 0) return;
+    T *miss = by + size_t(part) * n, *more = change + size_t(part) * n;
+    T size = T(0.0), changed = T(0.0);
+    for (int i = 0; i < n; ++i) {
+      const T now = y[i] - guess[i];
+      more[i] = now - miss[i];
+      miss[i] = now;
+      size += fabs_(now);
+      changed += fabs_(more[i]);
+    }
+    terms[part] = 1;
+    if constexpr (std::is_same_v<T, double>)
+      if (++known[part] > 1) terms[part] = changed < 0.3 * size ? 2 : changed < size ? 1 : 0;
   }
 };
 

@@ -194,8 +194,34 @@ DAL_INLINE double get(const double& x, int) { return x; }
 DAL_INLINE void put(double& x, int, double v) { x = v; }
 DAL_INLINE double get(const Lanes& x, int l) { return x.v[l]; }
 DAL_INLINE void put(Lanes& x, int l, double v) { x.v[l] = v; }
+// Up to three equations by their determinants, b in place; false where rows are nearly dependent.
+DAL_INLINE bool solve_few(const double* S, double* b, int n, bool transposed) {
+  if (n > 3) return false;
+  constexpr double small = 1e-6;  // least volume that rows of length one may span
+  auto at = [&](int i, int k) { return S[transposed ? k * n + i : i * n + k]; };
+  if (n == 1) {
+    if (!(S[0] * S[0] > 0)) return false;
+    b[0] /= S[0];
+    return true;
+  }
+  if (n == 2) {
+    const double p = at(0, 0), q = at(0, 1), r = at(1, 0), s = at(1, 1), det = p * s - q * r, x = b[0], y = b[1];
+    if (!(det * det > small * small * (p * p + q * q) * (r * r + s * s))) return false;
+    b[0] = (s * x - q * y) / det;
+    b[1] = (p * y - r * x) / det;
+    return true;
+  }
+  const V3<double> x = {at(0, 0), at(0, 1), at(0, 2)}, y = {at(1, 0), at(1, 1), at(1, 2)},
+                   z = {at(2, 0), at(2, 1), at(2, 2)}, yz = cross(y, z);
+  const double det = dot(x, yz);
+  if (!(det * det > small * small * dot(x, x) * dot(y, y) * dot(z, z))) return false;
+  put_three(b, (yz * b[0] + cross(z, x) * b[1] + cross(x, y) * b[2]) * (1 / det));
+  return true;
+}
 template <class T> void schur_solve(Work<T>& w, const T* S, T* b, int nr, int ld, bool transposed) {
   int n = w.M->nc;
+  if constexpr (std::is_same_v<T, double>)
+    if (nr == 1 && ld == 1 && solve_few(S, b, n, transposed)) return;
   double *A = w.con.dense, *V = A + n * n, *sv = V + 2 * n * n, *B = sv + 4 * n;
   if constexpr (std::is_same_v<T, double>) {
     // many columns: look at the pivots first, so that the columns can be solved where they are
