@@ -546,8 +546,8 @@ inline void note_guess(Work<double>& w, const StepOptions& o, double dt) {
 
 // Newton iteration from the guess in w.step.y (dynamic part), w.con.lam. On return w.step.y, w.con.lam, w.step.p_next,
 // w.con.C1 belong to the solution in the converged lanes. A single rollout reuses the factors when the observed rate
-// says that one more cheap iteration will do; lanes reuse them once, in the second iteration: a rule that does not look
-// at the numbers, because decisions must not depend on neighbours. With `stop` they are always fresh.
+// says that one more cheap iteration will do; lanes reuse them in every second iteration: a rule that does not look at
+// the numbers, because decisions must not depend on neighbours. With `stop` they are always fresh.
 //
 // reads step.x, y, p, u, con.lam, con.C0; writes everything but lin and along
 template <class T>
@@ -586,7 +586,7 @@ MaskOf<T> newton(Work<T>& w, const StepOptions& o, T dt, int* iterations, T* err
       next_direction(w, o, dt, !reuse);
       fresh = true;
     } else {
-      bool reuse = it == 1 && !(o.stop > 0);  // the same rule for every lane, whatever its neighbours do
+      bool reuse = it % 2 && !(o.stop > 0);  // the same rule for every lane, whatever its neighbours do
       if (!reuse) newton_matrix(w, o, dt);
       next_direction(w, o, dt, !reuse);
     }
@@ -662,7 +662,7 @@ inline bool damped_newton(Work<double>& w, const StepOptions& o, double dt, int*
 constexpr double kHalfTurn = 3.141592653589793;
 
 // a ball that turns by more than two radians; cosine: of half the angle
-DAL_INLINE bool turns_far(double cosine) { return !(cosine * cosine >= 0.292); }
+template <class T> DAL_INLINE MaskOf<T> turns_far(const T& cosine) { return mask_not(le(T(0.292), cosine * cosine)); }
 
 // True when a hinge turns by more than half a turn in the step: the equations have more roots, a turn apart, and this
 // may be a wrong one.

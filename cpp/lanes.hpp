@@ -26,11 +26,19 @@ typedef int64_t IVec __attribute__((vector_size(8 * kWidth)));
 
 DAL_INLINE Vec load(const double* p) { return *reinterpret_cast<const VecU*>(p); }
 DAL_INLINE void store(double* p, Vec v) { *reinterpret_cast<VecU*>(p) = v; }
-// entries `stride` apart, put together in registers: a load of what single stores have just written would wait for them
+// entries x(0), x(1), ..., put together in registers: a load of what single stores have just written would wait for
+// them
+template <class F> DAL_INLINE Vec from_each(F x) {
+  return [&]<size_t... l>(std::index_sequence<l...>) { return Vec{x(l)...}; }(std::make_index_sequence<kWidth>{});
+}
+// put(l, entry l) for all of them
+template <class F> DAL_INLINE void to_each(Vec x, F put) {
+#pragma GCC unroll 8
+  for (int l = 0; l < kWidth; ++l) put(l, x[l]);
+}
+// entries `stride` apart
 DAL_INLINE Vec from_apart(const double* p, int stride) {
-  return [=]<size_t... l>(std::index_sequence<l...>) {
-    return Vec{p[l * size_t(stride)]...};
-  }(std::make_index_sequence<kWidth>{});
+  return from_each([=](size_t l) { return p[l * size_t(stride)]; });
 }
 DAL_INLINE Vec splat(double x) { return x - Vec{}; }  // x + 0 would be an addition, because of -0
 
@@ -150,22 +158,14 @@ DAL_INLINE Dual select(bool m, Dual a, Dual b) { return m ? a : b; }
 DAL_INLINE Lanes select(IVec m, Lanes a, Lanes b) { return Lanes(m ? a.v : b.v); }
 DAL_INLINE bool all(bool m) { return m; }
 DAL_INLINE bool any(bool m) { return m; }
-DAL_INLINE bool all(IVec m) {
-  for (int i = 0; i < kWidth; ++i)
-    if (!m[i]) return false;
-  return true;
-}
-DAL_INLINE bool any(IVec m) {
-  for (int i = 0; i < kWidth; ++i)
-    if (m[i]) return true;
-  return false;
-}
+DAL_INLINE bool all(IVec m) { return sum(keep(m, splat(1.0))) == kWidth; }
+DAL_INLINE bool any(IVec m) { return sum(keep(m, splat(1.0))) > 0; }
 DAL_INLINE bool mask_not(bool m) { return !m; }
 DAL_INLINE IVec mask_not(IVec m) { return ~m; }
 
 DAL_INLINE double fabs_(double x) { return __builtin_fabs(x); }
 DAL_INLINE Dual fabs_(Dual x) { return x.v < 0 ? -x : x; }
-DAL_INLINE Lanes fabs_(Lanes x) { return Lanes(x.v < 0 ? -x.v : x.v); }
+DAL_INLINE Lanes fabs_(Lanes x) { return Lanes(keep(IVec{} + INT64_MAX, x.v)); }
 DAL_INLINE double sqrt_(double x) { return __builtin_sqrt(x); }
 DAL_INLINE Dual sqrt_(Dual x) {
   double r = __builtin_sqrt(x.v);
@@ -177,7 +177,7 @@ DAL_INLINE Lanes sqrt_(Lanes x) {
   return r;
 }
 // the larger one. NaN may get lost here: next_momentum() looks for it once, at the end of a step
-template <class T> DAL_INLINE T larger(T e, T x) { return select(le(x, e), e, x); }
+template <class T> DAL_INLINE T larger(T e, T x) { return select(lt(x, e), e, x); }
 DAL_INLINE double larger(double e, double x) { return e > x ? e : x; }  // one instruction
 DAL_INLINE double value_of(double x) { return x; }
 DAL_INLINE double value_of(Dual x) { return x.v; }

@@ -60,19 +60,34 @@ class Motions {
   // ---- one step of those of the states x (nx) whose numbers are in `which`, in place, under the inputs u (nU) that go
   // with them. A state whose step has no solution stays, and failed[its number] is set.
   void advance(const std::vector<size_t>& which, double* x, const double* u, char* failed, int threads) const {
-    const size_t n = which.size(), width = n > 1 ? core_.table().width : 1;
+    const KernelTable& k = core_.table();
+    const ModelData& M = core_.model();
+    const size_t n = which.size(), width = n > 1 ? k.width : 1, rho = z.nq - z.nqk;
     const int groups = int((n + width - 1) / width);
     over(groups, threads, [&](auto turn) {
       Lease s(core_, width > 1);
-      Group group(*this, int(width), 1);
+      std::vector<double> before(width * z.nqk + 1);  // prescribed coordinates
+      Rollout r[8];
+      RolloutStatus status[8];
+      const volatile bool stop = false;
       for (int g; (g = turn()) < groups;) {
         const size_t* of = &which[g * width];
-        const int in_group = int(std::min(width, n - g * width));
-        for (int l = 0; l < in_group; ++l) group.load(l, 0, x + of[l] * z.nx, u + of[l] * z.nU);
-        group.run(s, in_group);
-        for (int l = 0; l < in_group; ++l) {
-          if (group.status[l].status) failed[of[l]] = 1;
-          else group.store(l, 0, 1, x + of[l] * z.nx, x + of[l] * z.nx);
+        const size_t in_group = std::min(width, n - g * width);
+        for (size_t l = 0; l < in_group; ++l) {
+          double* q = x + of[l] * z.nx;
+          const double* in = u + of[l] * z.nU;
+          for (const Ball& b : M.balls) make_unit(q + b.q);
+          for (size_t i = 0; i < z.nqk; ++i) before[l * z.nqk + i] = q[rho + i];
+          r[l] = Rollout{1,       dt_.data(), z.nu ? in : nullptr, z.nqk ? in + z.nu : nullptr, q, q + z.nq,
+                         nullptr, nullptr};
+          r[l].every = 0;  // the end takes the place of the start
+        }
+        if (width > 1) k.rollout_lanes(s, o_, r, int(in_group), 0, 1, status, &stop);
+        else status[0] = k.rollout(s, o_, r[0], 0, 1, false);
+        for (size_t l = 0; l < in_group; ++l) {
+          if (status[l].status) failed[of[l]] = 1;
+          for (size_t i = 0; i < z.nqk && !status[l].status; ++i)
+            r[l].P[z.nd + i] = (r[l].Q[rho + i] - before[l * z.nqk + i]) / dt_[0];
         }
       }
     });
