@@ -273,7 +273,7 @@ def test_wrong_roots_are_refused() -> None:
     q0 = np.zeros(8)
     q0[0] = 2.2
     # rounding decides whether Newton's iteration finds such a root or none (kernels of x86-64-v2): refused at the same step
-    with pytest.raises(da.ConvergenceError, match=r"step 92 at t = 4\.6 .*(half a turn|did not converge)") as caught:
+    with pytest.raises(da.ConvergenceError, match=r"step 92 .*(half a turn|did not converge)") as caught:
         vi.simulate(vi.state(q0), time=100)
     energy = caught.value.trajectory.step_energy()
     assert np.abs(energy - energy[0]).max() < 50.0  # of some 600 J between hanging and upright
