@@ -23,7 +23,7 @@ def differences(f, model, names):
     for name in names:
         x = float(model.parameters[name])
         tried = []
-        for h in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2):
+        for h in (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2):
             s = h * max(0.1, abs(x))
             try:
                 at = {k: f(model.with_parameters({name: x + k * s}, check=False)) for k in (-3, -2, -1, 1, 2, 3)}
