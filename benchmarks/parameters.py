@@ -5,6 +5,7 @@ python -m benchmarks.parameters adjoint        # the gradient by 100 parameters 
 python -m benchmarks.parameters cart_poles     # vector environments against gymnasium's own
 python -m benchmarks.parameters mjx            # gradient of a rollout against that of MJX on the CPU
 python -m benchmarks.parameters mjx_nan        # gradients that are not finite, at random states
+python -m benchmarks.parameters brax_nan       # the same of a floating body, against Brax
 """
 
 from __future__ import annotations
@@ -223,19 +224,13 @@ def mjx_nan(states: int = 100_000, links: int = 8, dt: float = 0.01) -> dict[str
     import jax
     import jax.numpy as jnp
 
-    from dalembert.bridges.jax import rollout
-
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(0)
     out = {}
     for word, model in {"hinges": da.models.n_link(links), "ball": _one_ball()}.items():
         system = da.System(da.MidpointVI(model, dt), steps=1)
         q, v = _random_states(model, rng, states)
-        p = np.array([da.mass_matrix(model, a) @ b for a, b in zip(q, v, strict=True)])
-        slope = jax.jit(
-            jax.grad(lambda x, system=system: (rollout(system, x, jnp.zeros((len(x), 1, 0)))[:, -1] ** 2).sum())
-        )
-        out[f"{word}: ours"] = float((~np.isfinite(slope(jnp.array(np.hstack([q, p])))).all(1)).sum())
+        out[f"{word}: ours"] = _not_finite(system, q, v)
         step, _ = _mjx_step(model, dt)
 
         def loss(qv: Any, step: Any = step) -> Any:
@@ -249,6 +244,44 @@ def mjx_nan(states: int = 100_000, links: int = 8, dt: float = 0.01) -> dict[str
             bad += int((~(np.isfinite(gq).all(1) & np.isfinite(gv).all(1))).sum())
         out[f"{word}: MJX"] = float(bad)
     return out
+
+
+def brax_nan(states: int = 100_000, dt: float = 0.01) -> dict[str, float]:
+    """Gradients of one step of a floating body that are not finite, at random states (a hundred of them at rest): ours and those of Brax."""
+    import jax
+    import jax.numpy as jnp
+    from brax.generalized import pipeline
+    from brax.io import mjcf
+
+    jax.config.update("jax_enable_x64", True)
+    model = da.Model([da.floating("f", mass=1.0, inertia=(0.02, 0.03, 0.01))], [da.Gravity()], "body")
+    q, v = _random_states(model, np.random.default_rng(0), states)
+    text = f"""<mujoco><option timestep="{dt}"/><worldbody><geom type="sphere" size="0.01" contype="0" conaffinity="0"/>
+      <body><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="0.02 0.03 0.01"/></body></worldbody></mujoco>"""
+    there = mjcf.loads(text)
+
+    def loss(qv: Any) -> Any:
+        end = pipeline.step(there, pipeline.init(there, *qv), jnp.zeros(0))
+        return (end.q**2).sum() + (end.qd**2).sum()
+
+    place = model.configuration.places[0].q
+    others = np.hstack([np.delete(q, place, axis=1), q[:, place]])  # position, then quaternion
+    gq, gv = jax.jit(jax.vmap(jax.grad(loss)))((jnp.array(others), jnp.array(v)))
+    bad = ~(np.isfinite(gq).all(1) & np.isfinite(gv).all(1))
+    ours = _not_finite(da.System(da.MidpointVI(model, dt), steps=1), q, v)
+    return {"ours": ours, "Brax": float(bad.sum()), "Brax, of 100 at rest": float(bad[:100].sum())}
+
+
+def _not_finite(system: Any, q: Any, v: Any) -> float:
+    """How many gradients of one step's end by its start, at (q, v), are not finite."""
+    import jax
+    import jax.numpy as jnp
+
+    from dalembert.bridges.jax import rollout
+
+    p = np.array([da.mass_matrix(system.one_step.model, a) @ b for a, b in zip(q, v, strict=True)])
+    slope = jax.jit(jax.grad(lambda x: (rollout(system, x, jnp.zeros((len(x), 1, 0)))[:, -1] ** 2).sum()))
+    return float((~np.isfinite(slope(jnp.array(np.hstack([q, p])))).all(1)).sum())
 
 
 def _one_ball() -> da.Model:
@@ -285,7 +318,7 @@ def _mjx_step(model: da.Model, dt: float) -> tuple[Callable[..., Any], Any]:
     return step, jnp.zeros(plain.nv)
 
 
-MEASURES = {f.__name__: f for f in (gauss_newton, adjoint, cart_poles, mjx, mjx_nan)}
+MEASURES = {f.__name__: f for f in (gauss_newton, adjoint, cart_poles, mjx, mjx_nan, brax_nan)}
 
 
 def main(names: list[str]) -> None:
