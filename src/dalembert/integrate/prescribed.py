@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, floats
 from ..model import rotation
 from ..model.configuration import Configuration
 
@@ -54,8 +54,9 @@ def coordinates_after(prescribed: Configuration, before: Array, w: Array, dt: Ar
 def inputs_of(motion: Trajectory) -> Array:
     """Inputs (N, nu) of a motion as a System has them: those of the model, then those of the prescribed variables."""
     m = motion.model
-    rho = inputs_between(m.prescribed, motion.q[:-1, m.nqd :], motion.rho, motion.dt)
-    return np.hstack([motion.u, rho])
+    q, rho = floats(motion.q, "q"), floats(motion.rho, "rho")
+    rho = inputs_between(m.prescribed, q[:-1, m.nqd :], rho, motion.dt)
+    return np.hstack([floats(motion.u, "u"), rho])
 
 
 def slopes_after(prescribed: Configuration, w: Array, dt: Array | float, share: float = 1.0) -> tuple[Array, Array]:
