@@ -31,11 +31,10 @@ class Motions {
 
   // ---- motions from x0 (n, nx) under U, of `count` steps from the step `first`
   Trouble roll(int n, int first, int count, const double* x0, const double* U, double* X, int threads) const {
-    const bool lanes = n > 1;
-    const int width = lanes ? core_.table().width : 1, groups = (n + width - 1) / width;
+    const int width = side_by_side(n), groups = (n + width - 1) / width;
     Found found;
     over(groups, threads, [&](auto turn) {
-      Lease s(core_, lanes);
+      Lease s(core_, width > 1);
       Group group(*this, width, count);
       for (int g; (g = turn()) < groups;) {
         const int in_group = std::min(width, n - g * width);
@@ -62,7 +61,7 @@ class Motions {
   void advance(const std::vector<size_t>& which, double* x, const double* u, char* failed, int threads) const {
     const KernelTable& k = core_.table();
     const ModelData& M = core_.model();
-    const size_t n = which.size(), width = n > 1 ? k.width : 1, rho = z.nq - z.nqk;
+    const size_t n = which.size(), width = side_by_side(n), rho = z.nq - z.nqk;
     const int groups = int((n + width - 1) / width);
     over(groups, threads, [&](auto turn) {
       Lease s(core_, width > 1);
@@ -92,6 +91,9 @@ class Motions {
       }
     });
   }
+
+  // how many of n motions run in the lanes of a register: stages have a matrix of their own in every lane
+  int side_by_side(size_t n) const { return n > 1 && o_.stages == 1 ? core_.table().width : 1; }
 
   // Motions side by side as the kernels take them, at most `width`, of `count` steps.
   class Group {

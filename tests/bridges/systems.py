@@ -1,4 +1,4 @@
-"""Systems for the bridges: flat, prescribed, closed, with balls, of higher order, and a map that is no integrator."""
+"""Systems for the bridges: flat, prescribed, closed, with balls, of higher order, with stages, and a map that is no integrator."""
 
 import numpy as np
 
@@ -22,6 +22,12 @@ def four_links():
     model = forced(models.n_link(4))
     system = da.System(da.MidpointVI(model, 0.05, order=4), steps=5)
     return system, np.random.default_rng(1).normal(0, 0.4, system.nx)
+
+
+def gauss():
+    model = forced(models.n_link(2))
+    system = da.System(da.GaussVI(model, 0.1, order=4), steps=5)
+    return system, np.random.default_rng(2).normal(0, 0.4, system.nx)
 
 
 def crane():
@@ -51,7 +57,7 @@ def rk4():
     return da.System(maps.RK4(model, 0.05), steps=4), np.array([0.1, 0.4, 0.3, -0.2])
 
 
-ALL = {f.__name__: f for f in (cart, four_links, crane, closed_chain, floating, rk4)}
+ALL = {f.__name__: f for f in (cart, four_links, gauss, crane, closed_chain, floating, rk4)}
 
 
 def inputs(system, x0, seed=0, batch=3, scale=0.3):
