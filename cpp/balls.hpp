@@ -61,18 +61,19 @@ template <class T> struct BallColumns {
 
 typedef double Four __attribute__((vector_size(32)));
 typedef double FourU __attribute__((vector_size(32), aligned(8)));
-DAL_INLINE Four four(const Mat3<double>& m, int row) { return Four{m(row, 0), m(row, 1), m(row, 2), 0}; }
 
 // The same for columns that lie side by side, entry by entry (`step` apart): rows of three times matrices. Returns the
 // products of the columns of P by x and of Q by y.
 inline DAL_APART Mat3<double> combine_beside(const BallMap<double>& m, double* P1, double* P2, double* Q1, double* Q2,
                                              int step) {
   Four x1[3], x2[3], y1[3], y2[3], left[8], N[3] = {};
-  for (int c = 0; c < 3; ++c)
-    x1[c] = four(m.x1, c), x2[c] = four(m.x2, c), y1[c] = four(m.y1, c), y2[c] = four(m.y2, c);
+  auto rows = [](Four* to, const Mat3<double>& a) {
+    for (int c = 0; c < 3; ++c) to[c] = Four{a(c, 0), a(c, 1), a(c, 2), 0};
+  };
+  rows(x1, m.x1), rows(x2, m.x2), rows(y1, m.y1), rows(y2, m.y2);
   auto put = [](double* to, const Four& row) {  // what lies beside stays
-    Four all = *reinterpret_cast<const FourU*>(to);
-    all = __builtin_shufflevector(row, all, 0, 1, 2, 7);
+    Four all = row;
+    all[3] = to[3];
     *reinterpret_cast<FourU*>(to) = all;
   };
   auto combine = [&](double* one, double* two, Four& x, Four& y) __attribute__((always_inline)) {
