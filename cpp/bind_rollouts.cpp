@@ -203,6 +203,7 @@ nb::tuple simulate(Core& core, const Options& o, const Array& q0, const Array& p
       });
   }
   const int done = st.steps;
+  pulse.look_again();
   const bool stop = pulse.keep_results();
   if (!stop) pulse.raise();
   for (size_t i = 0; i < rows; ++i) I[i] = its[i];

@@ -32,6 +32,12 @@ class Pulse {
     if (!error_ && PyErr_CheckSignals() != 0) error_.emplace();
     return error_.has_value();
   }
+  // At the end of a call: Ctrl-C that came since the last look would else be raised on the way back, over the results.
+  void look_again() {
+    if (Clock::now() - begin_ < std::chrono::milliseconds(500)) return;
+    last_ = begin_;
+    (*this)();
+  }
   // Ctrl-C, half a second or more after the call began: what was computed is worth to be returned. Earlier it is
   // raised, so that loops of short calls end.
   bool keep_results() const {
