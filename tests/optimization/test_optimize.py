@@ -263,6 +263,8 @@ def test_bounds_agree_and_state_bounds():
     assert results[0].cost == pytest.approx(results[1].cost, rel=1e-3)
     with pytest.raises(ValueError, match="unknown name 'speed'"):
         optimize(system, cost, start, bounds={"speed": (0, 1)})
+    with pytest.raises(ValueError, match="unknown name 1"):
+        optimize(system, cost, start, bounds={1: (0, 1)})
     with pytest.raises(ValueError, match="is not below"):
         optimize(system, cost, start, bounds={"torque": (1, 0)})
 

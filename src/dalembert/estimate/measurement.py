@@ -255,7 +255,7 @@ def _velocity_names(system: OneStep, names: Sequence[str]) -> dict[str, str]:
     model = getattr(system, "model", None)
     if model is None:
         return {}
-    plain = {name: name.removeprefix("v.") for name in names if name not in system.x_names}
+    plain = {name: str(name).removeprefix("v.") for name in names if name not in system.x_names}
     return {name: plain[name] for name in plain if plain[name] in model.velocities}
 
 

@@ -206,7 +206,7 @@ def bound_of(system: Any, name: str, pair: Any) -> tuple[bool, int, float, float
     given = name in u_names and (
         name not in x_names or name not in getattr(getattr(system, "model", None), "inputs", ())
     )
-    plain = name if given or name in x_names else name.removeprefix("u.")
+    plain = name if given or name in x_names else str(name).removeprefix("u.")
     given = given or plain != name
     if plain not in (u_names if given else x_names):
         raise ValueError(f"bounds: unknown name {name!r}; known are {', '.join(dict.fromkeys([*x_names, *u_names]))}")
