@@ -113,8 +113,9 @@ class MPC:
         names = list(self.system.u_names)
         low, high = np.full(len(names), -np.inf), np.full(len(names), np.inf)
         for name, pair in self.bounds.items():
-            if name not in names and str(name).removeprefix("u.") in names:  # as optimize calls a motor named like its joint
-                name = str(name).removeprefix("u.")
+            motor = str(name).removeprefix("u.")  # as optimize calls a motor named like its joint
+            if name not in names and motor in names:
+                name = motor
             if name not in names:
                 hint = f"known are {', '.join(names)}"
                 if name in self.system.x_names:
