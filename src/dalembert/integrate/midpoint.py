@@ -933,6 +933,9 @@ class MidpointVI(OneStepMap):
 
     def _at(self, k: int, x: ArrayLike, u: ArrayLike) -> tuple[MidpointSteps, Array, Array]:
         """Step k alone, and its arguments checked."""
+        k = whole(k, "k")
+        if abs(k) > 1 << 53:
+            raise ValueError("k is the number of a step, and this one no time can tell from the next")
         if isinstance(self.dt, float):
             h, t = self.dt, k * self.dt
         else:
