@@ -337,6 +337,7 @@ def identify(
     given = [records] if isinstance(records, Record) else list(records)
     if not given or any(not isinstance(r, Record) for r in given):
         raise ValueError("records must be Record values, one at least")
+    tolerance = positive(tolerance, "tolerance")
     vi = model if isinstance(model, MidpointVI) else MidpointVI(model, dt=float(np.diff(given[0].t)[0]))
     vi, names = _named(vi, parameters)
     seen = Seen(vi.model, measurement if measurement is not None else vi.model.dynamic)
